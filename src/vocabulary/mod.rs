@@ -5,9 +5,13 @@
 //! right or wrong about a database lives elsewhere, so that the model shares words with the engine
 //! but no algorithm.
 
+mod json;
+mod path;
 mod range;
 mod revision;
 
+pub use json::{BigInteger, Json, Number};
+pub use path::RevPath;
 pub use range::{Direction, KeyRange};
 pub use revision::{Rev, RevId};
 
