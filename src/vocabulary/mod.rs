@@ -5,9 +5,13 @@
 //! right or wrong about a database lives elsewhere, so that the model shares words with the engine
 //! but no algorithm.
 
+mod operation;
+mod operation_kv;
 mod range;
 mod revision;
 
+pub use operation::{Slot, Word};
+pub use operation_kv::KvOp;
 pub use range::{Direction, KeyRange};
 pub use revision::{Rev, RevId};
 

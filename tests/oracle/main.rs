@@ -1,0 +1,5 @@
+//! The model against engines: the model itself, a stranger's, and some that are wrong on purpose.
+
+mod imports;
+mod plug_in;
+mod toy_kv;
