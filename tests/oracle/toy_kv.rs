@@ -113,6 +113,9 @@ impl ToyHandle {
 
 impl OrderedKv for ToyHandle {
     fn commit(&self, edits: &[Edit]) -> Result<()> {
+        if self.wrong == Wrong::PanicsOnTheEmptyKey {
+            assert!(edits.iter().all(|edit| !edit.key.is_empty()), "an empty key");
+        }
         let mut disk = self.disk();
         let mut state = self.state.lock().unwrap();
         if state.1 {
@@ -122,9 +125,6 @@ impl OrderedKv for ToyHandle {
         let mut first: Vec<&Edit> = edits.iter().collect();
         if self.wrong == Wrong::LetsTheFirstDuplicateWin {
             first.reverse();
-        }
-        if self.wrong == Wrong::PanicsOnTheEmptyKey {
-            assert!(edits.iter().all(|edit| !edit.key.is_empty()), "an empty key");
         }
         if self.wrong == Wrong::RejectsForNoReason && edits.len() == 4 {
             return Err(Error::TooLarge { what: "batch", size: 4, limit: 3 });
