@@ -2,4 +2,5 @@
 
 mod imports;
 mod plug_in;
+mod revtree;
 mod toy_kv;
