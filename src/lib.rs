@@ -16,4 +16,6 @@ pub mod kv;
 pub mod file;
 pub mod reduce;
 
+pub mod btree;
+
 pub use error::{Corruption, Error, ErrorClass, Result};
