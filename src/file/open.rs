@@ -23,7 +23,8 @@ use crate::mark;
 /// use std::path::Path;
 /// let env = Env::memory();
 /// let file = OpenFile::create(&env, Path::new("db"), FileId::random(&env)?)?;
-/// assert_eq!(OpenFile::open(&env, Path::new("db"), Access::Read)?.unwrap().header(), file.header());
+/// let again = OpenFile::open(&env, Path::new("db"), Access::Read)?.unwrap();
+/// assert_eq!(again.header(), file.header());
 /// # Ok::<(), rereduce::Error>(())
 /// ```
 pub struct OpenFile {

@@ -99,7 +99,7 @@ fn three_writers_get_their_own_replies_and_every_leader_hands_over() {
 #[test]
 fn the_writers_of_one_group_all_get_their_replies() {
     // One writer leads alone while three come; one of the three then has two replies to hand out.
-    explore(Some(3), 10_000, &["queue-one-woken", "queue-swapped-replies"], || {
+    explore(Some(2), 1_000, &["queue-one-woken", "queue-swapped-replies"], || {
         let shared = shared();
         let others = [writer(&shared, &[1]), writer(&shared, &[2]), writer(&shared, &[3])];
         submit(&shared, 4);

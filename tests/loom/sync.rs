@@ -9,7 +9,8 @@ pub(crate) use loom::sync::{Arc, Condvar};
 
 use std::ops::{Deref, DerefMut};
 
-/// Marks and planted bugs of the thread that runs the model; loom runs all threads of a model on it.
+/// Marks and planted bugs of the thread that runs the model: loom runs all threads of a model on
+/// that one.
 pub(crate) mod mark {
     use std::cell::{Cell, RefCell};
     use std::collections::BTreeSet;
