@@ -238,7 +238,7 @@ fn documentation(file: &Source, index: usize) -> Vec<&str> {
 }
 
 /// Public items, with their line.
-fn public_items<'a>(file: &'a Source) -> impl Iterator<Item = (usize, &'a str)> {
+fn public_items(file: &Source) -> impl Iterator<Item = (usize, &str)> {
     let is_library = !file.path.starts_with("tests/") && !file.path.starts_with("benches/");
     let lines = file.code.lines().enumerate();
     let public = lines.filter_map(|(index, line)| Some((index, line.trim().strip_prefix("pub ")?)));

@@ -150,7 +150,7 @@ fn mentions(file: &Source, keyword: &str) -> Vec<Mention> {
             continue;
         }
         for word in list.split(',') {
-            let end = word.find(|c: char| c == ')' || c == ';' || c == '.');
+            let end = word.find([')', ';', '.']);
             let word = word[..end.unwrap_or(word.len())].trim();
             if is_id(word) || alone {
                 found.push(mention(&file.path, index, word, file.is_test(index)));

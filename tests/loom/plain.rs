@@ -26,7 +26,7 @@ fn a_wait_ends_with_its_timeout_or_with_the_close() {
 /// How many groups `writers` threads need that each submit `rounds` requests one after the other,
 /// with a patience that no scheduling delay outlasts.
 fn groups_of_a_closed_loop(writers: u32, rounds: u32) -> u32 {
-    let queue = CommitQueue::with_patience(Duration::from_secs(5));
+    let queue = CommitQueue::with_patience(Duration::from_secs(1));
     let groups = AtomicU32::new(0);
     let start = Barrier::new(writers as usize);
     let bug = mark::planted_here();
