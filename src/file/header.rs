@@ -142,7 +142,10 @@ fn decode_copy(copy: &[u8]) -> Option<Header> {
         return None;
     }
     let version = reader.u32()?;
-    let _block_bytes = reader.u32()?;
+    let block_bytes = reader.u32()?;
+    if version == 0 || (version == FORMAT_VERSION && u64::from(block_bytes) != BLOCK_BYTES) {
+        return None;
+    }
     Some(Header { version, file: FileId(reader.array()?), database: FileId(reader.array()?) })
 }
 

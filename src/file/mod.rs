@@ -22,6 +22,9 @@ mod open;
 mod recover;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub use block::BLOCK_BYTES;
 pub use chunk::{ChunkSink, ChunkSource, MemoryChunks, POINTER_BYTES, Pointer};
 pub use footer::{COVER_BYTES_MAX, PAYLOAD_BYTES_MAX, Protocol};

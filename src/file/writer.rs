@@ -151,6 +151,17 @@ impl FileWriter {
         self.poisoned
     }
 
+    /// Takes no more writes: what is on the disk is in doubt.
+    pub(crate) fn poison(&mut self) {
+        self.poisoned = true;
+    }
+
+    /// Gives the first commit of a new file its number.
+    pub(crate) fn number_next(&mut self, number: u64) {
+        assert!(self.head.is_none(), "only a file without commits can begin at any number");
+        self.oldest = number;
+    }
+
     /// Where pending chunks can be cut off again.
     pub(crate) fn savepoint(&self) -> Savepoint {
         Savepoint { end: self.end() }
