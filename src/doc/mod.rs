@@ -26,5 +26,5 @@ pub use encoder::{AttachmentDecoder, AttachmentEncoder};
 pub use id::DocId;
 pub use parse::{DEPTH_MAX, DIGITS_MAX};
 pub use print::{write_shown, write_stored};
-pub use revision_id::revision_id;
+pub use revision_id::{recreated_revision_id, revision_id};
 pub use revtree::{EditParent, Found, MergeKind, Merged, OpenRev, RevData, RevTree};

@@ -14,19 +14,19 @@ use super::store::{Answer, Store, error};
 
 /// How a replay went.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Answers that equal the recorded ones.
-    pub answers: usize,
+    pub(crate) answers: usize,
     /// Revision ids among them that were computed here.
-    pub revs: usize,
+    pub(crate) revs: usize,
     /// What differed, in words.
-    pub differences: Vec<String>,
+    pub(crate) differences: Vec<String>,
     /// Requests that are not about documents or trees.
-    pub passed_over: usize,
+    pub(crate) passed_over: usize,
 }
 
 /// Replays one case of a recording, or all of them.
-pub fn replay(file: &str) -> Tally {
+pub(crate) fn replay(file: &str) -> Tally {
     let recording: Value = serde_json::from_str(&data(file)).unwrap();
     let mut tally = Tally::default();
     for case in recording["cases"].as_array().unwrap() {
@@ -36,7 +36,8 @@ pub fn replay(file: &str) -> Tally {
             let recorded = &step["response"];
             let status = recorded["status"].as_u64().unwrap() as u16;
             let crashed = step.get("crash").is_some() || status == 500;
-            let Some((got_status, got)) = (if crashed { None } else { answer(&mut store, &request) })
+            let Some((got_status, got)) =
+                (if crashed { None } else { answer(&mut store, &request) })
             else {
                 tally.passed_over += 1;
                 continue;
@@ -67,20 +68,29 @@ fn canonical(json: &Json) -> String {
     if let Some(Json::Array(results)) = json.member("results") {
         let row = |row: &Json| {
             let seq = row.member("seq").map(Json::to_string).unwrap_or_default();
-            let number: String = seq.chars().filter(|c| *c != '"').take_while(char::is_ascii_digit).collect();
+            let number: String =
+                seq.chars().filter(|c| *c != '"').take_while(char::is_ascii_digit).collect();
             let show = |name| row.member(name).map(Json::to_string).unwrap_or_default();
-            format!("{number} {} {} {} {}", show("id"), show("changes"), show("deleted"), show("doc"))
+            format!(
+                "{number} {} {} {} {}",
+                show("id"),
+                show("changes"),
+                show("deleted"),
+                show("doc")
+            )
         };
         return results.iter().map(row).collect::<Vec<_>>().join("\n");
     }
     if members.iter().all(|(_, value)| value.member("missing").is_some()) {
-        let mut lines: Vec<String> = members.iter().map(|(id, value)| format!("{id} {value}")).collect();
+        let mut lines: Vec<String> =
+            members.iter().map(|(id, value)| format!("{id} {value}")).collect();
         lines.sort();
         return lines.join("\n");
     }
     match json.member("missing_revs") {
         Some(Json::Object(missing)) => {
-            let mut lines: Vec<String> = missing.iter().map(|(id, revs)| format!("{id} {revs}")).collect();
+            let mut lines: Vec<String> =
+                missing.iter().map(|(id, revs)| format!("{id} {revs}")).collect();
             lines.sort();
             lines.join("\n")
         }
@@ -256,7 +266,12 @@ fn delete(store: &mut Store, id: &DocId, request: &Request) -> Result<Answer, An
     Ok(written(200, id, &rev))
 }
 
-fn edit_attachment(store: &mut Store, id: &DocId, name: &str, request: &Request) -> Result<Answer, Answer> {
+fn edit_attachment(
+    store: &mut Store,
+    id: &DocId,
+    name: &str,
+    request: &Request,
+) -> Result<Answer, Answer> {
     if name.starts_with('_') {
         return Err(bad_request());
     }
@@ -280,7 +295,11 @@ fn edit_attachment(store: &mut Store, id: &DocId, name: &str, request: &Request)
 
 fn written(status: u16, id: &DocId, rev: &Rev) -> Answer {
     let rev = rev.to_string();
-    let members = [("ok", Json::Bool(true)), ("id", Json::from(id.as_str())), ("rev", Json::from(rev.as_str()))];
+    let members = [
+        ("ok", Json::Bool(true)),
+        ("id", Json::from(id.as_str())),
+        ("rev", Json::from(rev.as_str())),
+    ];
     (status, object(members))
 }
 
@@ -343,26 +362,37 @@ fn shown(store: &Store, id: &DocId, rev: &Rev, request: &Request) -> Json {
     let revs = |asked: bool, revs: Vec<&Rev>| -> Vec<Rev> {
         if asked && is_winner { revs.into_iter().cloned().collect() } else { Vec::new() }
     };
-    let decoded: Vec<Vec<u8>> = document.attachments.iter().zip(&stored).map(|(record, bytes)| {
-        let mut content = Vec::new();
-        let mut decoder = AttachmentDecoder::new(record.encoding);
-        decoder.write(bytes, &mut content).unwrap();
-        decoder.finish(&mut content).unwrap();
-        content
-    }).collect();
+    let decoded: Vec<Vec<u8>> = document
+        .attachments
+        .iter()
+        .zip(&stored)
+        .map(|(record, bytes)| {
+            let mut content = Vec::new();
+            let mut decoder = AttachmentDecoder::new(record.encoding);
+            decoder.write(bytes, &mut content).unwrap();
+            decoder.finish(&mut content).unwrap();
+            content
+        })
+        .collect();
     // With `atts_since`, only what came in after the newest revision named is shown whole.
     let since = request.query("atts_since").map(|list| {
         let list = Json::parse(list.as_bytes()).unwrap();
         let Json::Array(list) = list else { panic!() };
         let known = list.iter().filter_map(|rev| rev.as_str()?.parse::<Rev>().ok());
-        known.filter(|rev| tree.path(&document.rev().unwrap()).unwrap().revs().any(|own| own == *rev))
-            .map(|rev| rev.generation).max().unwrap_or(0)
+        known
+            .filter(|rev| {
+                tree.path(&document.rev().unwrap()).unwrap().revs().any(|own| own == *rev)
+            })
+            .map(|rev| rev.generation)
+            .max()
+            .unwrap_or(0)
     });
     let whole = since.or(request.is("attachments").then_some(0));
-    let attachments = document.attachments.iter().zip(&decoded).map(|(record, content)| match whole {
-        Some(since) if record.revpos > since => AttachmentShown::Inline(content),
-        _ => AttachmentShown::Stub,
-    });
+    let attachments =
+        document.attachments.iter().zip(&decoded).map(|(record, content)| match whole {
+            Some(since) if record.revpos > since => AttachmentShown::Inline(content),
+            _ => AttachmentShown::Stub,
+        });
     let show = Show {
         revisions: request.is("revs"),
         revs_info: if request.is("revs_info") { tree.revs_info(rev) } else { Vec::new() },
@@ -379,12 +409,15 @@ fn get(store: &Store, id: &DocId, request: &Request) -> Result<Answer, Answer> {
     let (latest, tree) = (request.is("latest"), store.tree(id));
     if let Some(list) = request.query("open_revs") {
         let revs: Option<Vec<Rev>> = match Json::parse(list.as_bytes()) {
-            Ok(Json::Array(list)) => Some(list.iter().map(|rev| rev.as_str().unwrap().parse().unwrap()).collect()),
+            Ok(Json::Array(list)) => {
+                Some(list.iter().map(|rev| rev.as_str().unwrap().parse().unwrap()).collect())
+            }
             _ => None,
         };
         let (found, missing) = store.open_revs(id, revs.as_deref(), latest);
         let found = found.iter().map(|rev| object([("ok", shown(store, id, rev, request))]));
-        let missing = missing.iter().map(|rev| object([("missing", Json::String(rev.to_string()))]));
+        let missing =
+            missing.iter().map(|rev| object([("missing", Json::String(rev.to_string()))]));
         return Ok((200, Json::Array(found.chain(missing).collect())));
     }
     let missing = error(404, "not_found", "missing");

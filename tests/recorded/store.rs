@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 use rereduce::codec::{Reader, put_varint};
 use rereduce::doc::{
     Attachment, AttachmentDraft, AttachmentEncoder, AttachmentSource, DocId, Document, Draft,
-    EditParent, Encoding, OpenRev, RevData, RevTree, revision_id,
+    EditParent, Encoding, OpenRev, RevData, RevTree, recreated_revision_id, revision_id,
 };
 use rereduce::vocabulary::{Json, Rev, RevPath};
 
 use super::encode;
 
 /// An answer: HTTP's status, and the JSON behind it.
-pub type Answer = (u16, Json);
+pub(crate) type Answer = (u16, Json);
 
 /// What the tree keeps of a revision: where its body is.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub deleted: bool,
-    pub body: usize,
+pub(crate) struct Entry {
+    pub(crate) deleted: bool,
+    pub(crate) body: usize,
 }
 
 impl RevData for Entry {
@@ -37,7 +37,7 @@ impl RevData for Entry {
 }
 
 /// Attachments with the bytes that are stored of each.
-pub type Attachments = Vec<(Attachment, Vec<u8>)>;
+pub(crate) type Attachments = Vec<(Attachment, Vec<u8>)>;
 
 #[derive(Default)]
 struct Stored {
@@ -46,10 +46,10 @@ struct Stored {
 }
 
 /// All documents of one database.
-pub struct Store {
+pub(crate) struct Store {
     trees: BTreeMap<DocId, RevTree<Entry>>,
     /// The sequence of each document's last change.
-    pub seqs: BTreeMap<DocId, u64>,
+    pub(crate) seqs: BTreeMap<DocId, u64>,
     bodies: Vec<Stored>,
     revs_limit: u32,
     seq: u64,
@@ -62,46 +62,52 @@ impl Default for Store {
     }
 }
 
-pub fn error(status: u16, error: &str, reason: &str) -> Answer {
+pub(crate) fn error(status: u16, error: &str, reason: &str) -> Answer {
     let member = |name: &str, value: &str| (name.to_string(), Json::from(value));
     (status, Json::Object(vec![member("error", error), member("reason", reason)]))
 }
 
-pub fn conflict() -> Answer {
+pub(crate) fn conflict() -> Answer {
     error(409, "conflict", "Document update conflict.")
 }
 
 impl Store {
-    pub fn ids(&self) -> impl Iterator<Item = &DocId> {
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &DocId> {
         self.trees.keys()
     }
 
     /// Sets the limit; CouchDB counts that as a change of the database.
-    pub fn set_revs_limit(&mut self, limit: u32) {
+    pub(crate) fn set_revs_limit(&mut self, limit: u32) {
         self.revs_limit = limit;
         self.seq += 1;
     }
 
-    pub fn tree(&self, id: &DocId) -> RevTree<Entry> {
+    pub(crate) fn tree(&self, id: &DocId) -> RevTree<Entry> {
         self.trees.get(id).cloned().unwrap_or_default()
     }
 
     /// An interactive edit: the new revision, or why there is none.
-    pub fn edit(&mut self, id: &DocId, base: Option<Rev>, draft: Draft) -> Result<Rev, Answer> {
+    pub(crate) fn edit(
+        &mut self,
+        id: &DocId,
+        base: Option<Rev>,
+        draft: Draft,
+    ) -> Result<Rev, Answer> {
         let tree = self.tree(id);
-        let parent = match tree.parent_for_edit(base.as_ref(), draft.deleted) {
-            EditParent::First => None,
-            EditParent::Rev(parent) => Some(parent),
-            EditParent::Conflict => return Err(conflict()),
+        let parent = tree.parent_for_edit(base.as_ref(), draft.deleted);
+        if parent == EditParent::Conflict {
+            return Err(conflict());
+        }
+        let older = match &parent {
+            EditParent::Rev(rev) => self.attachments(&tree, rev),
+            _ => Vec::new(),
         };
-        let generation = parent.as_ref().map_or(0, |rev| rev.generation) + 1;
-        let older = parent.as_ref().map(|rev| self.attachments(&tree, rev)).unwrap_or_default();
-        let attachments = take_attachments(id, draft.attachments, &older, Some(generation))?;
+        let attachments = take_attachments(id, draft.attachments, &older, Some(revpos(&parent)))?;
         self.add_edit(id, parent, draft.deleted, draft.body, attachments)
     }
 
     /// An edit that replaces, adds or removes one attachment.
-    pub fn edit_attachment(
+    pub(crate) fn edit_attachment(
         &mut self,
         id: &DocId,
         base: Option<Rev>,
@@ -109,11 +115,10 @@ impl Store {
         new: Option<(&str, Encoding, &[u8])>,
     ) -> Result<Rev, Answer> {
         let tree = self.tree(id);
-        let parent = match tree.parent_for_edit(base.as_ref(), false) {
-            EditParent::First => None,
-            EditParent::Rev(parent) => Some(parent),
-            EditParent::Conflict => return Err(conflict()),
-        };
+        let parent = tree.parent_for_edit(base.as_ref(), false);
+        if parent == EditParent::Conflict {
+            return Err(conflict());
+        }
         // Without a base the document is written anew, with this attachment only.
         let older = base.and_then(|rev| Some(tree.find(&rev)?.data?.body));
         let (body, mut attachments) = older.map_or_else(Default::default, |body| {
@@ -123,14 +128,13 @@ impl Store {
         attachments.retain(|(attachment, _)| attachment.name != name);
         match new {
             Some((content_type, encoding, content)) => {
-                let generation = parent.as_ref().map_or(0, |rev| rev.generation) + 1;
                 let mut stored = Vec::new();
                 let mut encoder = match encoding {
                     Encoding::Identity => AttachmentEncoder::new(name, content_type),
                     Encoding::Gzip => AttachmentEncoder::encoded(name, content_type, encoding),
                 };
                 encoder.write(content, &mut stored);
-                attachments.insert(0, (encoder.finish(generation, &mut stored), stored));
+                attachments.insert(0, (encoder.finish(revpos(&parent), &mut stored), stored));
             }
             None if attachments.len() == before => {
                 return Err(error(404, "not_found", "Document is missing attachment"));
@@ -143,13 +147,22 @@ impl Store {
     fn add_edit(
         &mut self,
         id: &DocId,
-        parent: Option<Rev>,
+        parent: EditParent,
         deleted: bool,
         body: Vec<(String, Json)>,
         attachments: Attachments,
     ) -> Result<Rev, Answer> {
-        let records: Vec<Attachment> = attachments.iter().map(|(record, _)| record.clone()).collect();
-        let rev = revision_id(deleted, parent.as_ref(), &body, &records).unwrap();
+        let records: Vec<Attachment> =
+            attachments.iter().map(|(record, _)| record.clone()).collect();
+        let (rev, parent) = match parent {
+            EditParent::First => (revision_id(deleted, None, &body, &records), None),
+            EditParent::Rev(rev) => (revision_id(deleted, Some(&rev), &body, &records), Some(rev)),
+            EditParent::Recreated(rev) => {
+                (recreated_revision_id(&rev, &body, records.len()), Some(rev))
+            }
+            EditParent::Conflict => return Err(conflict()),
+        };
+        let rev = rev.unwrap();
         let ids = [Some(rev.id.clone()), parent.map(|parent| parent.id)];
         let path = RevPath { start: rev.generation, ids: ids.into_iter().flatten().collect() };
         let entry = self.keep(deleted, body, attachments);
@@ -158,7 +171,7 @@ impl Store {
     }
 
     /// Replicated revisions of one document, as one batch.
-    pub fn replicate(&mut self, id: &DocId, drafts: Vec<Draft>) -> Result<(), Answer> {
+    pub(crate) fn replicate(&mut self, id: &DocId, drafts: Vec<Draft>) -> Result<(), Answer> {
         let mut revisions = Vec::new();
         for draft in drafts {
             let attachments = take_attachments(id, draft.attachments, &Vec::new(), None)?;
@@ -185,7 +198,19 @@ impl Store {
         self.trees.insert(id.clone(), tree);
     }
 
-    fn keep(&mut self, deleted: bool, body: Vec<(String, Json)>, attachments: Attachments) -> Entry {
+    /// Forgets the bodies of revisions that are no leaves.
+    pub(crate) fn compact(&mut self) {
+        for tree in self.trees.values_mut() {
+            tree.map_data(|_, data, is_leaf| is_leaf.then(|| data.clone()));
+        }
+    }
+
+    fn keep(
+        &mut self,
+        deleted: bool,
+        body: Vec<(String, Json)>,
+        attachments: Attachments,
+    ) -> Entry {
         self.bodies.push(Stored { body, attachments });
         Entry { deleted, body: self.bodies.len() - 1 }
     }
@@ -196,7 +221,7 @@ impl Store {
     }
 
     /// One revision, with the stored bytes of its attachments.
-    pub fn document(&self, id: &DocId, rev: &Rev) -> Option<(Document, Vec<Vec<u8>>)> {
+    pub(crate) fn document(&self, id: &DocId, rev: &Rev) -> Option<(Document, Vec<Vec<u8>>)> {
         let tree = self.tree(id);
         let entry = tree.find(rev)?.data?.clone();
         let stored = &self.bodies[entry.body];
@@ -206,7 +231,12 @@ impl Store {
     }
 
     /// The revisions to answer for `open_revs`, those found and those missing.
-    pub fn open_revs(&self, id: &DocId, revs: Option<&[Rev]>, latest: bool) -> (Vec<Rev>, Vec<Rev>) {
+    pub(crate) fn open_revs(
+        &self,
+        id: &DocId,
+        revs: Option<&[Rev]>,
+        latest: bool,
+    ) -> (Vec<Rev>, Vec<Rev>) {
         let tree = self.tree(id);
         let all: Vec<Rev> = tree.leaves().iter().map(|(rev, _)| (*rev).clone()).collect();
         let (mut found, mut missing) = (Vec::new(), Vec::new());
@@ -217,6 +247,14 @@ impl Store {
             }
         }
         (found, missing)
+    }
+}
+
+/// The generation at which an edit's own attachments come in.
+fn revpos(parent: &EditParent) -> u64 {
+    match parent {
+        EditParent::Rev(rev) => rev.generation + 1,
+        _ => 1,
     }
 }
 

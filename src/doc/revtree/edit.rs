@@ -14,8 +14,12 @@ use crate::vocabulary::Rev;
 pub enum EditParent {
     /// Nothing: it is the document's first revision.
     First,
-    /// This revision.
+    /// This revision; the id is [`revision_id`](crate::doc::revision_id)'s.
     Rev(Rev),
+    /// This deleted winner: the document is written again. The id is
+    /// [`recreated_revision_id`](crate::doc::recreated_revision_id)'s, the base has no attachments
+    /// for stubs to mean, and attachments count as come in at generation 1.
+    Recreated(Rev),
     /// The edit is not based on a current leaf.
     Conflict,
 }
@@ -42,7 +46,7 @@ impl<L: RevData> RevTree<L> {
                 if mark::planted("revtree-recreated-at-generation-1") {
                     return EditParent::First;
                 }
-                EditParent::Rev(winner.clone())
+                EditParent::Recreated(winner.clone())
             }
             None => EditParent::Conflict,
             Some(_) if data.is_deleted() => EditParent::Conflict,
