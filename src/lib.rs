@@ -26,4 +26,6 @@ pub mod store;
 
 pub mod doc;
 
+pub mod db;
+
 pub use error::{Corruption, Error, ErrorClass, Result};
