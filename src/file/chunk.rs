@@ -30,7 +30,7 @@ pub const POINTER_BYTES: usize = 14;
 /// assert_eq!(&*chunks.read(first)?, b"one");
 /// # Ok::<(), rereduce::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Pointer {
     pub(crate) offset: u64,
     pub(crate) length: u32,
