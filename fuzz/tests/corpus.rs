@@ -13,7 +13,8 @@ use rereduce_fuzz::{TARGETS, Target};
 #[global_allocator]
 static ALLOCATED: Cap<System> = Cap::new(System, usize::MAX);
 
-/// What a target may allocate beyond a multiple of its input: a few blocks and the disk they lie on.
+/// What a target may allocate beyond a multiple of its input: a few blocks and the disk they lie
+/// on.
 const ALLOCATED_BYTES_MAX: usize = 1 << 20;
 
 /// Mutations of each file of the corpus.
