@@ -8,9 +8,10 @@ pub mod vocabulary;
 
 pub mod env;
 
+mod sync;
+
 pub mod commit_queue;
 pub mod publish;
-mod sync;
 
 pub mod checksum;
 pub mod codec;
