@@ -6,11 +6,13 @@
 //! but no algorithm.
 
 mod operation;
+mod operation_db;
 mod operation_kv;
 mod range;
 mod revision;
 
 pub use operation::{Slot, Word};
+pub use operation_db::{Base, DbOp, DocEdit, Replica, Which};
 pub use operation_kv::KvOp;
 pub use range::{Direction, KeyRange};
 pub use revision::{Rev, RevId};
