@@ -8,6 +8,12 @@ pub mod vocabulary;
 
 pub mod env;
 
+mod sync;
+
+pub mod publish;
+
+pub mod commit_queue;
+
 pub mod checksum;
 pub mod codec;
 
