@@ -4,7 +4,7 @@
 //! that find bugs: nothing, everything, single survivors, single omissions, prefixes, suffixes,
 //! pairs, and seeded subsets. The order depends on nothing but the scene, the model and the seed.
 
-use crate::fault::{FaultModel, Survival};
+use crate::fault::{FaultModel, Length, Survival};
 use crate::random::Random;
 use crate::scene::{Choice, Scene};
 
@@ -32,12 +32,26 @@ pub fn choices(
         Survival::Subset => subsets(count, seed ^ scene.entry as u64),
     };
     sets.take(sets_max).flat_map(move |keep| {
-        let open = scene.leaves_open(&keep);
-        let lengths = if open { model.lengths } else { &model.lengths[..1] };
-        let gaps = if open { model.gaps } else { &model.gaps[..1] };
-        let pairs = lengths.iter().flat_map(move |length| gaps.iter().map(|gap| (*length, *gap)));
-        pairs.map(move |(length, gap)| Choice { keep: keep.clone(), length, gap })
+        let open = scene.open_files(&keep);
+        let gaps = if open > 0 { model.gaps } else { &model.gaps[..1] };
+        let lengths = lengths(model.lengths, open);
+        let pairs = lengths
+            .into_iter()
+            .flat_map(move |lengths| gaps.iter().map(move |gap| (lengths.clone(), *gap)));
+        pairs.map(move |(lengths, gap)| Choice { keep: keep.clone(), lengths, gap })
     })
+}
+
+/// Every combination of lengths of up to two files; of more, the same for all.
+fn lengths(lengths: &[Length], files: usize) -> Vec<Vec<Length>> {
+    match files {
+        0 => vec![vec![lengths[0]]],
+        2 => {
+            let pairs = lengths.iter().flat_map(|a| lengths.iter().map(|b| vec![*a, *b]));
+            pairs.collect()
+        }
+        _ => lengths.iter().map(|length| vec![*length]).collect(),
+    }
 }
 
 fn subsets(count: usize, seed: u64) -> Box<dyn Iterator<Item = Vec<bool>>> {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rereduce::mark;
 
 use crate::choices::choices;
-use crate::fault::{FaultKind, FaultModel};
+use crate::fault::{FaultKind, FaultModel, Survival};
 use crate::image::Image;
 use crate::oracle::{Recording, record, recover};
 use crate::scene::{Choice, Scene};
@@ -369,10 +369,9 @@ impl<'a, T: Target> Search<'a, T> {
         match outcome {
             Err(found) => Some(found.to_string()),
             Ok(class) if self.classes[scene.acknowledged..=scene.begun].contains(&class) => None,
-            Ok(class) => Some(format!(
-                "the state after {class} operations: {:?}",
-                self.states[class]
-            )),
+            Ok(class) => {
+                Some(format!("the state after {class} operations: {:?}", self.states[class]))
+            }
         }
     }
 
@@ -402,25 +401,23 @@ impl<'a, T: Target> Search<'a, T> {
         mut choice: Choice,
         mut found: String,
     ) -> (Choice, String) {
-        let plain = Choice::all(0);
-        let mut candidates = vec![
-            Choice { length: plain.length, gap: plain.gap, ..choice.clone() },
-            Choice { gap: plain.gap, ..choice.clone() },
-        ];
-        if self.explorer.model.survival == crate::fault::Survival::Subset {
-            candidates.extend((0..choice.keep.len()).map(|_| choice.clone()));
-        }
-        for (index, mut candidate) in candidates.into_iter().enumerate() {
-            if index >= 2 {
-                candidate = choice.clone();
-                candidate.keep[index - 2] = false;
+        let model = self.explorer.model;
+        let mut try_instead = |choice: &mut Choice, candidate: Choice| {
+            if candidate != *choice
+                && let Some(still) = self.judge(scene, &candidate)
+            {
+                (*choice, found) = (candidate, still);
             }
-            let allowed = self.explorer.model.lengths.contains(&candidate.length)
-                && self.explorer.model.gaps.contains(&candidate.gap);
-            if candidate != choice && allowed {
-                if let Some(still) = self.judge(scene, &candidate) {
-                    (choice, found) = (candidate, still);
-                }
+        };
+        let plain = Choice { lengths: vec![model.lengths[0]], ..choice.clone() };
+        try_instead(&mut choice, plain);
+        let plain = Choice { gap: model.gaps[0], ..choice.clone() };
+        try_instead(&mut choice, plain);
+        if model.survival == Survival::Subset {
+            for unit in 0..choice.keep.len() {
+                let mut fewer = choice.clone();
+                fewer.keep[unit] = false;
+                try_instead(&mut choice, fewer);
             }
         }
         (choice, found)

@@ -45,6 +45,8 @@ pub struct Scene {
     names: Names,
     files: BTreeMap<u64, SceneFile>,
     units: Vec<Unit>,
+    /// The files of which pieces are in flight.
+    in_flight: Vec<u64>,
 }
 
 /// A file at the crash, as far as it is sure.
@@ -68,15 +70,16 @@ enum Unit {
 /// use rereduce_crash_sim::{Choice, Gap, Length};
 /// let choice = Choice::parse("keep=0,2-3 length=full gap=stale", 5).unwrap();
 /// assert_eq!(choice.keep, [true, false, true, true, false]);
-/// assert_eq!((choice.length, choice.gap), (Length::Full, Gap::Stale));
+/// assert_eq!((choice.lengths.clone(), choice.gap), (vec![Length::Full], Gap::Stale));
 /// assert_eq!(choice.to_string(), "keep=0,2-3 length=full gap=stale");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// For each unit of the scene, whether it survived.
     pub keep: Vec<bool>,
-    /// How lengths came out.
-    pub length: Length,
+    /// How the length of each file in flight came out, in the order of their numbers; the last one
+    /// stands for all further files.
+    pub lengths: Vec<Length>,
     /// What gaps show.
     pub gap: Gap,
 }
@@ -134,7 +137,10 @@ impl Scene {
             );
         }
         units.sort_by_key(Unit::order);
-        Scene { entry, acknowledged, begun, names: cache.sure_names.clone(), files, units }
+        let open = files.iter().filter(|(_, file): &(_, &SceneFile)| file.ends.len() > 1);
+        let in_flight = open.map(|(inode, _)| *inode).collect();
+        let names = cache.sure_names.clone();
+        Scene { entry, acknowledged, begun, names, files, units, in_flight }
     }
 
     /// How many things were in flight.
@@ -170,7 +176,9 @@ impl Scene {
         let mut files = Vec::with_capacity(names.len());
         for (path, inode) in names {
             if let Some(file) = self.files.get(&inode) {
-                files.push(self.file(path, inode, file, choice, &mut kinds));
+                let index = self.in_flight.iter().position(|open| *open == inode);
+                let length = choice.length(index.unwrap_or(0));
+                files.push(self.file(path, inode, file, choice, length, &mut kinds));
             }
         }
         (Image::new(files), kinds)
@@ -182,6 +190,7 @@ impl Scene {
         inode: u64,
         file: &SceneFile,
         choice: &Choice,
+        length: Length,
         kinds: &mut KindSet,
     ) -> ImageFile {
         let base = file.frozen.base.len() as u64;
@@ -194,10 +203,15 @@ impl Scene {
             })
         };
         let tight = kept().map(Piece::end).fold(sure, u64::max);
-        let length = match choice.length {
+        let length = match length {
             Length::Tight => tight,
             Length::Full => file.ends.last().copied().unwrap_or(sure),
-            Length::Short => file.ends.iter().rev().find(|end| **end < tight).map_or(sure, |end| (*end).max(sure)),
+            Length::Short => file
+                .ends
+                .iter()
+                .rev()
+                .find(|end| **end < tight)
+                .map_or(sure, |end| (*end).max(sure)),
         };
         if length > tight {
             kinds.insert(FaultKind::LengthWithoutData);
@@ -253,19 +267,25 @@ impl Scene {
 
     fn lost_data_of(&self, inode: u64, choice: &Choice) -> bool {
         let mut pairs = self.units.iter().zip(&choice.keep);
-        pairs.any(|(unit, keep)| {
-            matches!(unit, Unit::Piece { inode: holder, .. } if *holder == inode && !keep)
-        })
+        pairs.any(|(unit, keep)| unit.is_piece_of(inode) && !keep)
     }
 
-    /// Whether `keep` leaves a file whose length or gaps could come out in more than one way.
-    pub(crate) fn leaves_open(&self, keep: &[bool]) -> bool {
-        let mut pairs = self.units.iter().zip(keep);
-        pairs.any(|(unit, keep)| matches!(unit, Unit::Piece { .. }) && !keep)
+    /// How many files have a length, or gaps, that could come out in more than one way.
+    pub(crate) fn open_files(&self, keep: &[bool]) -> usize {
+        let lost = |inode: u64| {
+            let mut pairs = self.units.iter().zip(keep);
+            pairs.any(|(unit, keep)| unit.is_piece_of(inode) && !keep)
+        };
+        // Lengths go by position, so the last file that lost something decides.
+        self.in_flight.iter().rposition(|inode| lost(*inode)).map_or(0, |index| index + 1)
     }
 }
 
 impl Unit {
+    fn is_piece_of(&self, file: u64) -> bool {
+        matches!(self, Unit::Piece { inode, .. } if *inode == file)
+    }
+
     fn entry(&self) -> usize {
         match self {
             Unit::Piece { piece, .. } => piece.entry,
@@ -332,7 +352,7 @@ fn fill_gap(base: &[u8], rest: &mut Vec<u8>, length: usize, gap: Gap) {
 impl Choice {
     /// Everything in flight survived.
     pub fn all(unit_count: usize) -> Choice {
-        Choice { keep: vec![true; unit_count], length: Length::Tight, gap: Gap::Zeros }
+        Choice { keep: vec![true; unit_count], lengths: vec![Length::Tight], gap: Gap::Zeros }
     }
 
     /// Reads the printed form of a choice among `unit_count` units.
@@ -354,12 +374,19 @@ impl Choice {
                         kept.fill(true);
                     }
                 }
-                Some(("length", length)) => choice.length = length.parse()?,
+                Some(("length", lengths)) => {
+                    let lengths = lengths.split(',').map(str::parse);
+                    choice.lengths = lengths.collect::<Result<_, _>>()?;
+                }
                 Some(("gap", gap)) => choice.gap = gap.parse()?,
                 _ => return Err(format!("unknown word {word:?}: expected keep=, length=, gap=")),
             }
         }
         Ok(choice)
+    }
+
+    fn length(&self, index: usize) -> Length {
+        self.lengths.get(index).or(self.lengths.last()).copied().unwrap_or(Length::Tight)
     }
 
     /// How many units survived.
@@ -379,11 +406,14 @@ impl fmt::Display for Choice {
         }
         let shown: Vec<String> = ranges
             .iter()
-            .map(|(first, last)| {
-                if first == last { first.to_string() } else { format!("{first}-{last}") }
-            })
+            .map(
+                |(first, last)| {
+                    if first == last { first.to_string() } else { format!("{first}-{last}") }
+                },
+            )
             .collect();
         let keep = if shown.is_empty() { "none".to_owned() } else { shown.join(",") };
-        write!(out, "keep={keep} length={} gap={}", self.length, self.gap)
+        let lengths: Vec<String> = self.lengths.iter().map(Length::to_string).collect();
+        write!(out, "keep={keep} length={} gap={}", lengths.join(","), self.gap)
     }
 }
