@@ -22,4 +22,6 @@ pub mod kv;
 pub mod file;
 pub mod reduce;
 
+pub mod doc;
+
 pub use error::{Corruption, Error, ErrorClass, Result};
