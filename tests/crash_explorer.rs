@@ -91,7 +91,7 @@ fn a_violation_shrinks_to_one_operation_and_few_survivors_and_replays() {
 fn the_same_run_leaves_the_same_trace_and_the_same_images() {
     let toy = Toy(Mistake::None);
     let run = || {
-        let recording = record(&toy, &ops(SCRIPT), 7).unwrap();
+        let recording = record(&toy, &ops(SCRIPT), 7, &Default::default()).unwrap();
         let lines: Vec<String> = recording.trace.iter().map(Entry::to_string).collect();
         let start = rereduce_crash_sim::Image::empty();
         let scenes = Scene::all(&recording.trace, &start, FaultModel::POWER);

@@ -45,6 +45,7 @@ struct State {
     trace: Vec<Entry>,
     records: bool,
     changes: u64,
+    failures: u64,
     locked: BTreeSet<PathBuf>,
 }
 
@@ -83,7 +84,7 @@ impl SimDisk {
 
     fn with(cache: PageCache, records: bool) -> SimDisk {
         let (plan, trace, locked) = (Plan::default(), Vec::new(), BTreeSet::new());
-        let state = State { cache, plan, trace, records, changes: 0, locked };
+        let state = State { cache, plan, trace, records, changes: 0, failures: 0, locked };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
@@ -108,6 +109,11 @@ impl SimDisk {
     /// How many calls so far could change the disk; reading and locking do not count.
     pub fn changes(&self) -> u64 {
         self.state().changes
+    }
+
+    /// How many calls so far failed by plan.
+    pub fn failures(&self) -> u64 {
+        self.state().failures
     }
 
     /// A copy of what reads of the file at `path` show, or `None` if there is none.
@@ -143,6 +149,7 @@ impl State {
             *bytes = bytes[..written].into();
         }
         self.changes += u64::from(call.changes_the_disk());
+        self.failures += u64::from(failure.is_some());
         self.cache.apply(self.trace.len(), &call, failure);
         if self.records {
             self.trace.push(Entry::Call(call, failure));

@@ -13,7 +13,8 @@ use rereduce::mark;
 use crate::choices::choices;
 use crate::fault::{FaultKind, FaultModel, Survival};
 use crate::image::Image;
-use crate::oracle::{Recording, record, recover};
+use crate::oracle::{Doubt, Recording, record, recover};
+use crate::plan::Plan;
 use crate::scene::{Choice, Scene};
 use crate::target::Target;
 use crate::trace::Entry;
@@ -31,6 +32,8 @@ pub struct Explorer {
     pub model: FaultModel,
     /// Sets of survivors tried at one crash point at most.
     pub sets_max: usize,
+    /// Which calls of the run fail.
+    pub plan: Plan,
     /// Seed of everything that is drawn.
     pub seed: u64,
     /// Threads at work.
@@ -93,6 +96,8 @@ pub struct Violation {
     pub ops: Vec<String>,
     /// The fault model's name.
     pub model: &'static str,
+    /// Which calls failed, as a plan.
+    pub plan: String,
     /// The seed of the run.
     pub seed: u64,
     /// Where the crash came; `None` if the run itself failed.
@@ -171,7 +176,9 @@ struct Search<'a, T: Target> {
     target: &'a T,
     scenes: &'a [Scene],
     states: &'a [T::State],
-    /// For each number of operations, the first number that has an equal state.
+    doubts: &'a [Doubt<T::State>],
+    /// For each number of operations, the first number that has an equal state; then the same for
+    /// each doubt.
     classes: Vec<usize>,
     outcomes: [Shard<Outcome>; SHARDS],
     next: AtomicUsize,
@@ -186,6 +193,7 @@ impl Explorer {
         Explorer {
             model,
             sets_max: usize::MAX,
+            plan: Plan::default(),
             seed: 1,
             threads: 2,
             in_depth_every: 16,
@@ -198,15 +206,15 @@ impl Explorer {
     /// was explored, and the violation with the earliest crash point if there is any.
     pub fn explore<T: Target>(&self, target: &T, ops: &[T::Op]) -> (Tally, Option<Violation>) {
         let mut tally = Tally { workloads: 1, ..Tally::default() };
-        let Recording { trace, states } = match record(target, ops, self.seed) {
+        let recording = match record(target, ops, self.seed, &self.plan) {
             Ok(recording) => recording,
             Err(found) => {
-                let expected = "the state of the model, without any fault".to_owned();
+                let expected = "the model's state, without a crash".to_owned();
                 return (tally, Some(self.violation(target, ops, None, expected, found)));
             }
         };
-        let scenes = Scene::all(&trace, &Image::empty(), self.model);
-        let search = Search::new(self, target, &scenes, &states);
+        let scenes = Scene::all(&recording.trace, &Image::empty(), self.model);
+        let search = Search::new(self, target, &scenes, &recording);
         tally.points = scenes.len() as u64;
         let planted = mark::planted_here();
         std::thread::scope(|scope| {
@@ -225,15 +233,8 @@ impl Explorer {
         let violation = worst.map(|(point, choice, found)| {
             let scene = &scenes[point];
             let (choice, found) = search.fewest_survivors(scene, choice, found);
-            let crash = Crash {
-                point,
-                call: trace.get(scene.entry).map_or("the end".to_owned(), Entry::to_string),
-                survivors: scene.describe(&choice.keep),
-                choice,
-                trace: numbered(&trace[..scene.entry]),
-            };
-            let expected = search.expected(scene);
-            self.violation(target, ops, Some(crash), expected, found)
+            let crash = Crash::new(point, scene, &recording.trace, choice);
+            self.violation(target, ops, Some(crash), search.expected(scene), found)
         });
         (tally, violation)
     }
@@ -250,21 +251,15 @@ impl Explorer {
         point: usize,
         choice: &str,
     ) -> Result<Option<Violation>, String> {
-        let Recording { trace, states } = record(target, ops, self.seed)?;
-        let scenes = Scene::all(&trace, &Image::empty(), self.model);
+        let recording = record(target, ops, self.seed, &self.plan)?;
+        let scenes = Scene::all(&recording.trace, &Image::empty(), self.model);
         let scene = scenes
             .get(point)
             .ok_or_else(|| format!("there are {} crash points, not {point}", scenes.len()))?;
         let choice = Choice::parse(choice, scene.unit_count())?;
-        let search = Search::new(self, target, &scenes, &states);
+        let search = Search::new(self, target, &scenes, &recording);
         Ok(search.judge(scene, &choice).map(|found| {
-            let crash = Crash {
-                point,
-                call: trace.get(scene.entry).map_or("the end".to_owned(), Entry::to_string),
-                survivors: scene.describe(&choice.keep),
-                choice,
-                trace: numbered(&trace[..scene.entry]),
-            };
+            let crash = Crash::new(point, scene, &recording.trace, choice);
             self.violation(target, ops, Some(crash), search.expected(scene), found)
         }))
     }
@@ -282,6 +277,7 @@ impl Explorer {
             settings: target.settings(),
             ops: ops.iter().map(|op| op.to_string()).collect(),
             model: self.model.name,
+            plan: self.plan.to_string(),
             seed: self.seed,
             crash,
             expected,
@@ -295,15 +291,18 @@ impl<'a, T: Target> Search<'a, T> {
         explorer: &'a Explorer,
         target: &'a T,
         scenes: &'a [Scene],
-        states: &'a [T::State],
+        recording: &'a Recording<T>,
     ) -> Search<'a, T> {
-        let class = |state| states.iter().position(|other| other == state).unwrap_or(0);
+        let (states, doubts) = (recording.states.as_slice(), recording.doubts.as_slice());
+        let all = || states.iter().chain(doubts.iter().map(|doubt| &doubt.state));
+        let class = |state| all().position(|other| other == state).unwrap_or(0);
         Search {
             explorer,
             target,
             scenes,
             states,
-            classes: states.iter().map(class).collect(),
+            doubts,
+            classes: all().map(class).collect(),
             outcomes: std::array::from_fn(|_| Shard::default()),
             next: AtomicUsize::new(0),
             worst: Mutex::new(None),
@@ -368,16 +367,34 @@ impl<'a, T: Target> Search<'a, T> {
         });
         match outcome {
             Err(found) => Some(found.to_string()),
-            Ok(class) if self.classes[scene.acknowledged..=scene.begun].contains(&class) => None,
-            Ok(class) => {
-                Some(format!("the state after {class} operations: {:?}", self.states[class]))
-            }
+            Ok(class) if self.allows(scene, class) => None,
+            Ok(class) => Some(format!("an older or newer state: {:?}", self.state(class))),
         }
+    }
+
+    /// Whether a crash at `scene` may leave the state of this class.
+    fn allows(&self, scene: &Scene, class: usize) -> bool {
+        let (states, doubts) = self.classes.split_at(self.states.len());
+        let between = &states[scene.acknowledged..=scene.begun];
+        let mut doubts = doubts.iter().zip(self.doubts);
+        between.contains(&class)
+            || doubts.any(|(doubted, doubt)| {
+                let open = doubt.operation <= scene.begun && scene.acknowledged < doubt.settled_by;
+                *doubted == class && open
+            })
+    }
+
+    fn state(&self, class: usize) -> &T::State {
+        self.all_states().nth(class).unwrap_or(&self.states[0])
+    }
+
+    fn all_states(&self) -> impl Iterator<Item = &T::State> {
+        self.states.iter().chain(self.doubts.iter().map(|doubt| &doubt.state))
     }
 
     fn open(&self, image: &Image) -> Outcome {
         let found = recover(self.target, image, self.explorer.seed, self.in_depth(image))?;
-        let class = self.states.iter().position(|state| *state == found);
+        let class = self.all_states().position(|state| *state == found);
         class.ok_or_else(|| format!("a state that never was: {found:?}").into())
     }
 
@@ -437,6 +454,18 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+impl Crash {
+    fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
+        Crash {
+            point,
+            call: trace.get(scene.entry).map_or("the end".to_owned(), Entry::to_string),
+            survivors: scene.describe(&choice.keep),
+            choice,
+            trace: numbered(&trace[..scene.entry]),
+        }
+    }
+}
+
 impl Violation {
     /// The command that shows this violation again.
     pub fn replay_command(&self) -> String {
@@ -445,6 +474,9 @@ impl Violation {
             command.push_str(&format!(" --set {setting}"));
         }
         command.push_str(&format!(" --seed {} --model {}", self.seed, self.model));
+        if !self.plan.is_empty() {
+            command.push_str(&format!(" --plan '{}'", self.plan));
+        }
         if let Some(crash) = &self.crash {
             command.push_str(&format!(" --point {} --choice '{}'", crash.point, crash.choice));
         }
@@ -470,6 +502,9 @@ impl fmt::Display for Violation {
         writeln!(out, "workload:")?;
         for op in &self.ops {
             writeln!(out, "  {op}")?;
+        }
+        if !self.plan.is_empty() {
+            writeln!(out, "failing calls: {}", self.plan)?;
         }
         if let Some(crash) = &self.crash {
             writeln!(out, "calls:")?;

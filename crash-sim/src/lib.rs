@@ -9,28 +9,38 @@
 //! was found once is found again by its replay command.
 
 mod cache;
+mod campaign;
 mod choices;
 mod disk;
 mod explore;
 mod fault;
+mod figures;
 mod image;
 mod oracle;
 mod plan;
+mod planted;
 mod random;
 mod scene;
 mod shrink;
+mod subject;
 mod target;
+mod targets;
 mod trace;
 
+pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
 pub use fault::{FaultKind, FaultModel, Gap, KindSet, Length, Survival};
+pub use figures::Figures;
 pub use image::Image;
-pub use oracle::{DATABASE, Recording, environment, guarded, record, recover};
+pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recover};
 pub use plan::{Errno, Failure, Fault, Pages, Plan, Verb};
+pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
+pub use subject::Subject;
 pub use target::{Target, Workload};
+pub use targets::{KvOpener, KvState, KvTarget, OpenKv};
 pub use trace::{Call, Entry};

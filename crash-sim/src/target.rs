@@ -18,7 +18,7 @@ use rereduce::env::Env;
 /// See `tests/crash_toy/mod.rs` for a whole example, a log of numbers with its mistakes.
 pub trait Target: Clone + Send + Sync {
     /// One step of a workload; prints to one line without `;` and parses back.
-    type Op: Clone + Display + FromStr<Err = String> + Send + Sync;
+    type Op: Clone + Display + FromStr<Err: Display> + Send + Sync;
     /// What readers can see, complete enough to tell any two commits apart.
     type State: Clone + Eq + Debug + Send + Sync;
     /// An open database.
@@ -149,9 +149,10 @@ impl Workload {
         for (key, value) in &self.settings {
             target.set(key, value).map_err(|error| format!("{}: {error}", self.name))?;
         }
-        let ops = self.lines.iter().map(|line| {
-            line.parse().map_err(|error: String| format!("{}: {line:?}: {error}", self.name))
-        });
+        let ops = self
+            .lines
+            .iter()
+            .map(|line| line.parse().map_err(|error| format!("{}: {line:?}: {error}", self.name)));
         Ok((target, ops.collect::<std::result::Result<_, String>>()?))
     }
 }
