@@ -8,19 +8,21 @@ pub mod vocabulary;
 
 pub mod env;
 
-mod sync;
-
-pub mod publish;
-
 pub mod commit_queue;
+pub mod publish;
+mod sync;
 
 pub mod checksum;
 pub mod codec;
 
 pub mod kv;
+pub mod reduce;
 
 pub mod file;
-pub mod reduce;
+
+pub mod btree;
+
+pub mod store;
 
 pub mod doc;
 

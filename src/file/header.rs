@@ -65,7 +65,8 @@ impl fmt::Debug for FileId {
 ///
 /// ```
 /// use rereduce::file::{FORMAT_VERSION, FileId, Header};
-/// let header = Header { version: FORMAT_VERSION, file: FileId([1; 16]), database: FileId([2; 16]) };
+/// let (file, database) = (FileId([1; 16]), FileId([2; 16]));
+/// let header = Header { version: FORMAT_VERSION, file, database };
 /// assert_ne!(header.file, header.database);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

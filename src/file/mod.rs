@@ -33,5 +33,5 @@ pub use header::{FORMAT_VERSION, FileId, Header};
 pub use open::{OpenFile, sibling};
 pub(crate) use recover::newest_whole;
 pub use recover::{Recovered, RecoveryReport, SkipReason, SkippedFooter, recover};
+pub(crate) use writer::FileWriter;
 pub use writer::{CommitId, WriteCounts};
-pub(crate) use writer::{FileWriter, Savepoint};

@@ -87,6 +87,16 @@ impl std::fmt::Display for SkippedFooter {
 }
 
 /// The outcome of [`recover`].
+///
+/// ```
+/// use rereduce::env::Env;
+/// use rereduce::file::{FileId, OpenFile, recover};
+/// use std::path::Path;
+/// let env = Env::memory();
+/// let file = OpenFile::create(&env, Path::new("db"), FileId::random(&env)?)?;
+/// assert_eq!(recover(&file)?.report.number, 0);
+/// # Ok::<(), rereduce::Error>(())
+/// ```
 pub struct Recovered {
     /// The newest commit, or `None` for a file without commits.
     pub(crate) head: Option<Footer>,

@@ -3,4 +3,5 @@
 mod imports;
 mod plug_in;
 mod revtree;
+mod store;
 mod toy_kv;
