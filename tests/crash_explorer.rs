@@ -138,3 +138,38 @@ fn every_kind_of_fault_of_a_crash_occurs() {
     }
     assert!(count(&explore(Mistake::RenameBeforeSync), FaultKind::RenameWithoutData) > 0);
 }
+
+/// The violation of the toy with this mistake when these calls fail and then the power does.
+fn failing(mistake: Mistake, plan: &str) -> Option<Violation> {
+    let plan = plan.parse().unwrap();
+    let explorer = Explorer { plan, ..Explorer::new(FaultModel::POWER) };
+    let ops = ops("add 1x20; add 2x900; add 3x20; reopen; add 4x20; copy; add 5x20");
+    explorer.explore(&Toy(mistake), &ops).1
+}
+
+// spec: CRASH-3, DISK-6, DISK-7
+#[test]
+fn every_failing_call_is_survived_by_the_right_engine_also_with_a_crash_on_top() {
+    for verb in ["append", "sync", "read", "rename", "sync_dir", "rewrite", "open", "create"] {
+        for nth in 1..=12 {
+            for how in ["EIO", "EIO pages=reverted", "ENOSPC written=7", "EIO forever"] {
+                let plan = format!("{verb} {nth} {how}");
+                let found = failing(Mistake::None, &plan);
+                assert!(found.is_none(), "false alarm: {}", found.unwrap());
+            }
+        }
+    }
+}
+
+// spec: CRASH-3, DISK-6
+#[test]
+fn building_on_pages_that_a_failed_flush_left_in_the_cache_is_found() {
+    let all = |mistake, how: &str| {
+        (1..=8).filter_map(|nth| failing(mistake, &format!("sync {nth} {how}"))).next()
+    };
+    assert!(all(Mistake::NoRewriteOnOpen, "EIO").is_some());
+    assert!(all(Mistake::WritesOnAfterFailure, "EIO").is_some());
+    assert!((1..=8).any(|nth| {
+        failing(Mistake::WritesOnAfterFailure, &format!("append {nth} ENOSPC written=7")).is_some()
+    }));
+}

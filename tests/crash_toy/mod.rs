@@ -35,6 +35,10 @@ pub(crate) enum Mistake {
     SyncBeforeFooter,
     /// It appends behind a torn tail.
     AppendBehindTornTail,
+    /// It goes on writing after an append or a flush failed.
+    WritesOnAfterFailure,
+    /// It builds on what the cache shows without writing it again.
+    NoRewriteOnOpen,
 }
 
 /// The log of numbers.
@@ -46,6 +50,7 @@ pub(crate) struct ToyHandle {
     env: Env,
     path: PathBuf,
     file: Box<dyn rereduce::env::DiskFile>,
+    failed: bool,
 }
 
 /// What one can do with it.
@@ -144,39 +149,8 @@ impl Toy {
     }
 }
 
-impl Target for Toy {
-    type Op = ToyOp;
-    type State = Vec<String>;
-    type Handle = ToyHandle;
-
-    fn name(&self) -> &'static str {
-        "toy"
-    }
-
-    fn open(&self, env: &Env, path: &Path) -> Result<ToyHandle> {
-        let file = match env.disk.open(path, Access::Write) {
-            Err(Error::NoSuchFile { .. }) => {
-                let file = env.disk.create(path)?;
-                if self.0 != Mistake::NoSyncDirAfterCreate {
-                    env.disk.sync_dir(path)?;
-                }
-                file
-            }
-            other => other?,
-        };
-        let (records, torn) = self.read(&*file)?;
-        let file = if torn && self.0 != Mistake::AppendBehindTornTail {
-            self.copy(env, path, &records)?;
-            env.disk.open(path, Access::Write)?
-        } else {
-            file
-        };
-        // The cache may show what a crash of the machine would lose; build on nothing else.
-        file.sync()?;
-        Ok(ToyHandle { env: env.clone(), path: path.to_path_buf(), file })
-    }
-
-    fn apply(&self, handle: &mut ToyHandle, op: &ToyOp) -> Result<()> {
+impl Toy {
+    fn attempt(&self, handle: &mut ToyHandle, op: &ToyOp) -> Result<()> {
         match op {
             ToyOp::Add(value, count) => {
                 let record = self.encode(&vec![*value; *count as usize]);
@@ -199,7 +173,52 @@ impl Target for Toy {
         }
         Ok(())
     }
+}
 
+impl Target for Toy {
+    type Op = ToyOp;
+    type State = Vec<String>;
+    type Handle = ToyHandle;
+
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn open(&self, env: &Env, path: &Path) -> Result<ToyHandle> {
+        let file = match env.disk.open(path, Access::Write) {
+            Err(Error::NoSuchFile { .. }) => env.disk.create(path)?,
+            other => other?,
+        };
+        // The name may be one that a failed flush of the directory left in view.
+        if self.0 != Mistake::NoSyncDirAfterCreate {
+            env.disk.sync_dir(path)?;
+        }
+        let (records, torn) = self.read(&*file)?;
+        let file = if torn && self.0 != Mistake::AppendBehindTornTail {
+            self.copy(env, path, &records)?;
+            env.disk.open(path, Access::Write)?
+        } else {
+            file
+        };
+        // The cache may show what a crash of the machine would lose, and after a failed flush a
+        // second one does not help: write it again.
+        if self.0 != Mistake::NoRewriteOnOpen {
+            let mut bytes = vec![0; file.size()? as usize];
+            file.read_at(0, &mut bytes)?;
+            file.rewrite_same(0, &bytes)?;
+        }
+        file.sync()?;
+        Ok(ToyHandle { env: env.clone(), path: path.to_path_buf(), file, failed: false })
+    }
+
+    fn apply(&self, handle: &mut ToyHandle, op: &ToyOp) -> Result<()> {
+        if handle.failed && *op != ToyOp::Reopen {
+            return Err(Error::Poisoned { path: handle.path.clone() });
+        }
+        let result = self.attempt(handle, op);
+        handle.failed |= result.is_err() && self.0 != Mistake::WritesOnAfterFailure;
+        result
+    }
     fn state(&self, handle: &ToyHandle) -> Result<Vec<String>> {
         Ok(self.read(&*handle.file)?.0.iter().map(|record| runs(record)).collect())
     }
