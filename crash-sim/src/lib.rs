@@ -42,5 +42,5 @@ pub use scene::{Choice, Scene};
 pub use shrink::shrink;
 pub use subject::Subject;
 pub use target::{Target, Workload};
-pub use targets::{KvOpener, KvState, KvTarget, OpenKv};
+pub use targets::{KvOpener, KvState, KvTarget, OpenKv, StoreOpener};
 pub use trace::{Call, Entry};
