@@ -123,6 +123,7 @@ impl<T: Target> Run<'_, T> {
         self.disk.note(Entry::Began(number));
         let Some(handle) = &mut self.handle else { return Ok(()) };
         let expected = self.target.expect(&self.states[number - 1], op);
+        let settles = expected != self.states[number - 1];
         match self.target.apply(handle, op) {
             Ok(()) => {
                 self.disk.note(Entry::Acknowledged(number));
@@ -133,7 +134,7 @@ impl<T: Target> Run<'_, T> {
                     Err(_) if self.disk.failures() > before => {}
                     found => self.adopt(&found?, &op.to_string())?,
                 }
-                if self.states[number] != self.states[number - 1] {
+                if settles {
                     for doubt in &mut self.doubts {
                         doubt.settled_by = doubt.settled_by.min(number);
                     }
