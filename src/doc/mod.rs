@@ -17,6 +17,7 @@ mod id;
 mod parse;
 mod print;
 mod revision_id;
+mod revtree;
 
 pub use attachment::{Attachment, Digest, Encoding, is_compressible};
 pub use document::{AttachmentShown, Document, RevStatus, Show};
@@ -25,4 +26,5 @@ pub use encoder::{AttachmentDecoder, AttachmentEncoder};
 pub use id::DocId;
 pub use parse::{DEPTH_MAX, DIGITS_MAX};
 pub use print::{write_shown, write_stored};
-pub use revision_id::revision_id;
+pub use revision_id::{recreated_revision_id, revision_id};
+pub use revtree::{EditParent, Found, MergeKind, Merged, OpenRev, RevData, RevTree};
