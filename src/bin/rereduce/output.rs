@@ -16,6 +16,7 @@ pub(crate) struct Output {
     out: BufWriter<Stdout>,
     json: bool,
     colours: bool,
+    indent: usize,
 }
 
 /// How a piece of text is shown on a terminal.
@@ -32,12 +33,17 @@ impl Output {
     pub(crate) fn new(json: bool) -> Output {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let colours = stdout().is_terminal() && !no_color;
-        Output { out: BufWriter::with_capacity(64 << 10, stdout()), json, colours }
+        Output { out: BufWriter::with_capacity(64 << 10, stdout()), json, colours, indent: 0 }
     }
 
     /// Whether a program reads this.
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    /// From now on, lines begin with so many spaces.
+    pub(crate) fn indent(&mut self, columns: usize) {
+        self.indent = columns;
     }
 
     /// Writes bytes as they are.
@@ -52,7 +58,9 @@ impl Output {
 
     /// Writes one line.
     pub(crate) fn line(&mut self, line: Arguments<'_>) -> Outcome {
-        writeln!(self.out, "{line}").map_err(|error| Failure::io("write", "standard output", error))
+        let indent = self.indent;
+        writeln!(self.out, "{:indent$}{line}", "")
+            .map_err(|error| Failure::io("write", "standard output", error))
     }
 
     /// Writes one JSON value as a line.
@@ -100,7 +108,9 @@ impl Output {
                 cells.chain([headings[at].chars().count()]).max().unwrap_or(0)
             })
             .collect();
-        let is_number = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+        // Dates and revisions begin with digits too, and have dashes.
+        let is_number = |text: &str| begins(text) && !text.contains('-');
         let right: Vec<bool> = (0..headings.len())
             .map(|at| !rows.is_empty() && rows.iter().all(|row| is_number(&cell(row, at))))
             .collect();
