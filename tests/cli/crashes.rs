@@ -70,7 +70,7 @@ fn a_load_that_is_killed_leaves_whole_batches() {
     child.wait().unwrap();
     let snapshot = desk.open("db").unwrap().snapshot().unwrap();
     let count = snapshot.info().doc_count;
-    assert!(count >= 700 && count % 100 == 0, "{count}");
+    assert!(count >= 700 && count.is_multiple_of(100), "{count}");
     desk.run("check db").done();
     desk.run(r#"put db after {"a":1}"#).done();
     desk.run("compact db").done();
@@ -89,7 +89,7 @@ fn a_full_disk_ends_a_load_with_what_is_durable() {
         desk.shell("trap '' XFSZ; ulimit -f 400; exec \"$0\" load db lines.ndjson --batch 100");
     let snapshot = desk.open("db").unwrap().snapshot().unwrap();
     let count = snapshot.info().doc_count;
-    assert!(count > 0 && count < 5000 && count % 100 == 0, "{count}");
+    assert!(count > 0 && count < 5000 && count.is_multiple_of(100), "{count}");
     let durable = if count < 1000 { count.to_string() } else { grouped(count) };
     ran.fails(3, &format!("{durable} documents are durable"));
     desk.run("check db").done();
