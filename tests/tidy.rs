@@ -17,7 +17,7 @@ const COLUMNS_MAX: usize = 100;
 
 /// Files of the model that meet the engine: they compare it with the model through its seams. All
 /// others know of the engine's vocabulary only.
-const MODEL_CHECKS: [&str; 2] = ["model/src/check_", "model/src/verdict"];
+const MODEL_CHECKS: [&str; 3] = ["model/src/check_", "model/src/play_", "model/src/verdict"];
 
 /// What the model's checks may use of the engine: plain data and seams, no algorithm, no codec.
 const MODEL_MAY_USE: [&str; 9] =
