@@ -27,4 +27,6 @@ pub mod store;
 
 pub mod doc;
 
+pub mod db;
+
 pub use error::{Corruption, Error, ErrorClass, Result};

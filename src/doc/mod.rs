@@ -17,6 +17,7 @@ mod id;
 mod parse;
 mod print;
 mod revision_id;
+mod revtree;
 
 pub use attachment::{Attachment, Digest, Encoding, is_compressible};
 pub use document::{AttachmentShown, Document, RevStatus, Show};
@@ -24,5 +25,6 @@ pub use draft::{AttachmentDraft, AttachmentSource, Draft};
 pub use encoder::{AttachmentDecoder, AttachmentEncoder};
 pub use id::DocId;
 pub use parse::{DEPTH_MAX, DIGITS_MAX};
-pub use print::{write_shown, write_stored};
-pub use revision_id::revision_id;
+pub use print::{write_shown, write_stored, write_stored_object};
+pub use revision_id::{recreated_revision_id, revision_id};
+pub use revtree::{EditParent, Found, MergeKind, Merged, OpenRev, RevData, RevTree};

@@ -43,6 +43,49 @@ pub fn revision_id(
     body: &[(String, Json)],
     attachments: &[Attachment],
 ) -> Option<Rev> {
+    next_revision(deleted, parent, body, attachments.len(), |term| {
+        for attachment in attachments.iter().rev() {
+            term.bytes(&[SMALL_TUPLE, 3]);
+            term.binary(attachment.name.as_bytes());
+            term.binary(attachment.content_type.as_bytes());
+            term.binary(&attachment.digest.0);
+        }
+    })
+}
+
+/// The revision that writes a deleted document again without naming a revision, behind `winner`,
+/// its deleted winner.
+///
+/// CouchDB computes this id after it has forgotten what the attachments are: only their number
+/// counts, each as three times `undefined`. The id still depends on content alone.
+///
+/// ```
+/// use rereduce::doc::recreated_revision_id;
+/// let winner = "2-eec205a9d413992850a6e32678485900".parse().unwrap();
+/// assert_eq!(recreated_revision_id(&winner, &[], 0).unwrap().generation, 3);
+/// ```
+// spec: DOC-8
+pub fn recreated_revision_id(
+    winner: &Rev,
+    body: &[(String, Json)],
+    attachment_count: usize,
+) -> Option<Rev> {
+    next_revision(false, Some(winner), body, attachment_count, |term| {
+        for _ in 0..attachment_count {
+            term.bytes(&[SMALL_TUPLE, 3]);
+            (0..3).for_each(|_| term.atom("undefined"));
+        }
+    })
+}
+
+/// Hashes the term; `attachments` writes the tuples of the attachments.
+fn next_revision(
+    deleted: bool,
+    parent: Option<&Rev>,
+    body: &[(String, Json)],
+    attachment_count: usize,
+    attachments: impl FnOnce(&mut TermHasher),
+) -> Option<Rev> {
     let parent_generation = parent.map_or(0, |rev| rev.generation);
     let generation = parent_generation.checked_add(1)?;
     let mut term = TermHasher::new();
@@ -55,14 +98,9 @@ pub fn revision_id(
         None => term.unsigned(0),
     }
     term.object(body);
-    if !attachments.is_empty() {
-        term.list_header(attachments.len());
-        for attachment in attachments.iter().rev() {
-            term.bytes(&[SMALL_TUPLE, 3]);
-            term.binary(attachment.name.as_bytes());
-            term.binary(attachment.content_type.as_bytes());
-            term.binary(&attachment.digest.0);
-        }
+    if attachment_count > 0 {
+        term.list_header(attachment_count);
+        attachments(&mut term);
     }
     term.bytes(&[NIL]);
     term.bytes(&[NIL]);
