@@ -164,7 +164,8 @@ fn mentions(file: &Source, keyword: &str) -> Vec<Mention> {
 fn script(path: &str, text: &str) -> Source {
     let comment = |line: &str| line.strip_prefix('#').unwrap_or_default().to_string();
     let comments = text.lines().map(|line| comment(line) + "\n").collect();
-    Source { path: path.into(), text: text.into(), code: String::new(), comments }
+    let (path, text, code) = (path.into(), text.into(), String::new());
+    Source { path, text, code, comments, tests_begin: 0 }
 }
 
 /// The names of the planted bugs that the code of `file` asks for.
