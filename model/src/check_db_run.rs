@@ -281,9 +281,12 @@ impl Run<'_> {
             .filter(|replica| !replica.path.is_empty())
             .collect();
         let mut next = self.model.next();
+        let mut by_document = BTreeMap::<String, Vec<_>>::new();
         for DbReplica { id, path, deleted, body } in replicas.clone() {
-            next.merge(&id, path, Revision { deleted, body, attachments: Vec::new() });
+            let revision = Revision { deleted, body, attachments: Vec::new() };
+            by_document.entry(id).or_default().push((path, revision));
         }
+        by_document.into_iter().for_each(|(id, revisions)| next.merge_all(&id, revisions));
         let merged = self.handle().merge(&replicas);
         self.written(merged, next)
     }
@@ -311,18 +314,27 @@ impl Run<'_> {
         self.written(purged.map(|_| ()), next).map(|()| true)
     }
 
-    /// The engine may forget older purges at any time, but never the newest ones that the limit
-    /// keeps.
     fn purges(&mut self) -> Result<bool, Stop> {
         let Some(found) = self.handle().purges() else { return Ok(false) };
         let found = found?;
         let state = self.model.newest();
+        match self.are_purges_of(&found, state) {
+            true => Ok(true),
+            false => Err(differs(format!("{:?}", state.purges), format!("{found:?}"))),
+        }
+    }
+
+    /// The engine may forget older purges at any time, but never the newest ones that the limit
+    /// keeps.
+    fn are_purges_of(&self, found: &[(String, Vec<Rev>)], state: &State) -> bool {
         let kept = self.purges_kept.min(state.purge_limit);
         let least = state.purges.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
-        if found.len() < least || !state.purges.ends_with(&found) {
-            return Err(differs(format!("{:?}", state.purges), format!("{found:?}")));
-        }
-        Ok(true)
+        found.len() >= least && state.purges.ends_with(found)
+    }
+
+    fn purges_fit(&self, state: &State) -> Result<bool, Stop> {
+        let Some(found) = self.handle().purges() else { return Ok(true) };
+        Ok(self.are_purges_of(&found?, state))
     }
 
     fn limit(&mut self, op: &DbOp) -> Result<bool, Stop> {
@@ -536,8 +548,17 @@ impl Run<'_> {
         if candidates.is_empty() {
             return Ok(());
         }
-        if whole::compare(self.model.newest(), &*view).is_err() {
-            let landed = candidates.into_iter().find(|state| whole::compare(state, &*view).is_ok());
+        let fits = |state: &State| {
+            Ok::<bool, Stop>(whole::compare(state, &*view).is_ok() && self.purges_fit(state)?)
+        };
+        if !fits(self.model.newest())? {
+            let mut landed = None;
+            for state in candidates {
+                if fits(&state)? {
+                    landed = Some(state);
+                    break;
+                }
+            }
             if let Some(landed) = landed {
                 self.model.commit(landed);
             }

@@ -170,20 +170,28 @@ impl State {
 
     /// Writes a revision with its history, the oldest first: never a conflict, and nothing changes
     /// if all of it is known.
-    // spec: MODEL-8
     pub fn merge(&mut self, id: &str, path: Path, revision: Revision) {
-        let Some(rev) = path.last().cloned() else { return };
+        self.merge_all(id, vec![(path, revision)]);
+    }
+
+    /// Writes several revisions of a document and then forgets what is beyond the limit.
+    // spec: MODEL-8
+    pub fn merge_all(&mut self, id: &str, replicas: Vec<(Path, Revision)>) {
         let before = self.documents.get(id).cloned().unwrap_or_default();
         let mut document = before.clone();
-        merge(&mut document.paths, path);
+        for (path, revision) in replicas {
+            let Some(rev) = path.last().cloned() else { continue };
+            merge(&mut document.paths, path);
+            document.revisions.entry(rev).or_insert(revision);
+        }
+        if document == before {
+            return;
+        }
         document.paths = stem(&document.paths, self.revs_limit as usize);
-        document.revisions.entry(rev).or_insert(revision);
         let paths = document.paths.clone();
         document.revisions.retain(|rev, _| contains(&paths, rev));
-        if document != before {
-            document.changed = self.commit;
-            self.documents.insert(id.to_owned(), document);
-        }
+        document.changed = self.commit;
+        self.documents.insert(id.to_owned(), document);
     }
 
     /// Forgets those of `revs` that are leaves, with the ancestors that no other leaf has, and

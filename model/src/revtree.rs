@@ -17,7 +17,9 @@ pub type Path = Vec<Rev>;
 /// All histories of a document, one for each leaf.
 pub type Paths = BTreeSet<Path>;
 
-/// Adds a history. Where it meets a tree (at the first generation that both know, both have the
+/// Adds a history and joins whatever meets by then.
+///
+/// Where a history meets a tree (at the first generation that both know, both have the
 /// same revision), the two share what the other one knows of the ancestors; where it meets
 /// several, the first in the order of their roots counts; where none, it stands alone.
 ///
@@ -29,7 +31,17 @@ pub type Paths = BTreeSet<Path>;
 /// merge(&mut paths, path("1-a 2-d"));
 /// assert_eq!(paths, Paths::from([path("1-a 2-b 3-c"), path("1-a 2-d")]));
 /// ```
-pub fn merge(paths: &mut Paths, mut new: Path) {
+pub fn merge(paths: &mut Paths, new: Path) {
+    meet(paths, new);
+    // In order of their first revision, so that a history never has to join two others.
+    let mut joined = Paths::new();
+    for path in std::mem::take(paths) {
+        meet(&mut joined, path);
+    }
+    *paths = joined;
+}
+
+fn meet(paths: &mut Paths, mut new: Path) {
     let Some(start) = new.first().map(|rev| rev.generation) else { return };
     let roots: BTreeSet<Rev> = paths.iter().filter_map(|path| path.first().cloned()).collect();
     for root in roots {
@@ -62,8 +74,8 @@ fn at(path: &Path, generation: u64) -> Option<&Rev> {
     path.iter().find(|rev| rev.generation == generation)
 }
 
-/// Joins histories that meet by now, and keeps what is among the last `limit` revisions of some
-/// history; each history keeps of itself what reaches back from its end without a gap.
+/// Keeps what is among the last `limit` revisions of some history; each history keeps of itself
+/// what reaches back from its end without a gap.
 ///
 /// ```
 /// use rereduce_model::revtree::{Paths, path, stem};
@@ -73,18 +85,13 @@ fn at(path: &Path, generation: u64) -> Option<&Rev> {
 /// assert_eq!(stem(&tree, 1), Paths::from([path("3-e"), path("4-d")]));
 /// ```
 pub fn stem(paths: &Paths, limit: usize) -> Paths {
-    let mut joined = Paths::new();
-    // In order of their first revision, so that a history never has to join two others.
-    for path in paths {
-        merge(&mut joined, path.clone());
-    }
     let last = |path: &Path| path[path.len().saturating_sub(limit)..].to_vec();
-    let kept: BTreeSet<Rev> = joined.iter().flat_map(last).collect();
+    let kept: BTreeSet<Rev> = paths.iter().flat_map(last).collect();
     let cut = |path: &Path| {
         let forgotten = path.iter().rposition(|rev| !kept.contains(rev));
         path[forgotten.map_or(0, |position| position + 1)..].to_vec()
     };
-    joined.iter().map(cut).collect()
+    paths.iter().map(cut).collect()
 }
 
 /// The newest revision of each history.
