@@ -53,7 +53,7 @@ pub use build::Builder;
 pub use cache::{CachedNodes, NodeCache, NodeSource};
 pub use check::{Checked, Rule, Violation};
 pub use diff::{VisitDifference, diff};
-pub use draw::Labels;
+pub use draw::{Label, Labels};
 pub use fold::VisitGroup;
 pub use node::{Child, Node};
 pub use read::{Rows, Value, VisitNode};
@@ -171,7 +171,9 @@ struct HeightMemory {
     weight: u64,
     /// No key is shorter.
     key_bytes_min: u64,
-    /// How many more rows may change before the exact height of a fresh tree is computed again.
+    /// The height of a fresh tree when it was last computed, and how many more rows may change
+    /// until that is believed no longer.
+    fresh_height: u64,
     trusted_edits: u64,
 }
 
@@ -225,6 +227,7 @@ impl Tree {
                 root.bytes,
                 root.memory.weight,
                 root.memory.key_bytes_min,
+                root.memory.fresh_height,
                 root.memory.trusted_edits,
             ] {
                 put_varint(out, number);
@@ -249,6 +252,7 @@ impl Tree {
             memory: HeightMemory {
                 weight: reader.varint()?,
                 key_bytes_min: reader.varint()?,
+                fresh_height: reader.varint()?,
                 trusted_edits: reader.varint()?,
             },
             reduction: reader.bytes()?.to_vec(),

@@ -27,6 +27,9 @@ use crate::mark;
 /// The highest level a node can have; a tree of fan-out 2 with 2^63 rows stays below it.
 pub(super) const LEVEL_MAX: u8 = 63;
 
+/// More rows or bytes than any file has: offsets have six bytes.
+const COUNT_MAX: u64 = 1 << 48;
+
 /// A decoded node: the chunk as it was read, and where its entries are. Immutable, shared by
 /// pointer, and never larger than the chunk plus 5 bytes an entry.
 ///
@@ -118,8 +121,8 @@ impl Node {
                 if !before || child.count == 0 {
                     return None;
                 }
-                rows = rows.checked_add(child.rows)?;
-                bytes = bytes.checked_add(child.bytes)?;
+                rows = rows.checked_add(child.rows).filter(|rows| *rows <= COUNT_MAX)?;
+                bytes = bytes.checked_add(child.bytes).filter(|bytes| *bytes <= COUNT_MAX)?;
             }
             starts.push(start as u32);
         }
