@@ -62,6 +62,9 @@ impl Tree {
         edits: &[Edit],
     ) -> Result<Tree> {
         let edits = ordered(edits, shape)?;
+        if edits.is_empty() {
+            return Ok(self.clone());
+        }
         let mut applying = Applying {
             sink,
             cache,
@@ -320,7 +323,12 @@ impl Applying<'_> {
             if let (true, [Entry::Fresh(fresh)]) = (fits, entries.as_slice()) {
                 return self.new_root(&fresh.list, fresh.settled(), before);
             }
-            assert!(level < LEVEL_MAX, "each level halves the number of nodes");
+            if level >= LEVEL_MAX {
+                // Levels at least halve the number of nodes, so no tree of ours came this far.
+                let Some(root) = before else { unreachable!("a batch has fewer than 2^63 rows") };
+                let expected = "a tree of at most 64 levels";
+                return Err(self.sink.nonsense(root.pointer, expected, "a higher one"));
+            }
             let size = entries.iter().map(|entry| self.entry_size(entry)).sum();
             let appending =
                 matches!(entries.last(), Some(Entry::Fresh(last)) if last.list.appending);

@@ -139,7 +139,8 @@ impl fmt::Debug for Shape {
 /// ```
 /// use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// use rereduce::{file::MemoryChunks, vocabulary::Edit};
-/// let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// let shape = Shape::default();
 /// let one = Tree::empty().apply(&mut chunks, &cache, &shape, &[Edit::put("a", "1")])?;
 /// let two = one.apply(&mut chunks, &cache, &shape, &[Edit::put("b", "2"), Edit::remove("a")])?;
 /// let nodes = CachedNodes::new(&chunks, &cache);
@@ -209,7 +210,7 @@ impl Tree {
         self.root.as_ref().map(|root| root.pointer)
     }
 
-    /// Appends the stored form: one byte for an empty tree, else at most 80 bytes and the reduction.
+    /// Appends the stored form: one byte for an empty tree, else up to 90 bytes and the reduction.
     ///
     /// ```
     /// use rereduce::{btree::Tree, codec::Reader};

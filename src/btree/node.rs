@@ -5,7 +5,7 @@
 //! inner   LV | count | child     | child     | ...     LV = level, 1 just above the leaves
 //!
 //! key, value   length (varint), bytes
-//! child        smallest key below (length, bytes) | pointer (14) | entries | rows | bytes | reduction
+//! child        smallest key below (length, bytes), pointer (14), entries, rows, bytes, reduction
 //! ```
 //!
 //! `entries` is the number of entries in the child node, `rows` and `bytes` are the rows below it

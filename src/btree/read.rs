@@ -25,7 +25,8 @@ pub type VisitNode<'a> = dyn FnMut(Pointer, u32, &Node) -> ControlFlow<()> + 'a;
 /// ```
 /// # use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// # use rereduce::{file::MemoryChunks, vocabulary::Edit};
-/// # let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// # let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// # let shape = Shape::default();
 /// let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &[Edit::put("a", "1")])?;
 /// let nodes = CachedNodes::new(&chunks, &cache);
 /// assert_eq!(&*tree.find(&nodes, b"a")?.unwrap(), b"1");
@@ -285,7 +286,8 @@ impl Frame {
 /// ```
 /// # use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// # use rereduce::{file::MemoryChunks, vocabulary::{Direction, Edit, KeyRange}};
-/// # let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// # let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// # let shape = Shape::default();
 /// let edits = [Edit::put("a", "1"), Edit::put("b", "2"), Edit::put("c", "3")];
 /// let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &edits)?;
 /// let nodes = CachedNodes::new(&chunks, &cache);

@@ -30,8 +30,12 @@ fn limits() -> impl Strategy<Value = (usize, usize)> {
     ]
 }
 
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config(256))]
 
     // spec: BTREE-1, BTREE-5, BTREE-6, BTREE-7, BTREE-8, BTREE-9, BTREE-10, BTREE-13
     #[test]

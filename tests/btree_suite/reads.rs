@@ -442,7 +442,7 @@ fn nodes_that_share_all_their_children_do_not_keep_a_check_busy() {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+    #![proptest_config(crate::random::config(512))]
 
     // spec: BTREE-2
     #[test]
