@@ -54,7 +54,8 @@ pub struct Draft {
 /// use rereduce::vocabulary::Json;
 /// let body = br#"{"_attachments":{"a":{"data":"aGVsbG8="},"b":{"stub":true,"revpos":2}}}"#;
 /// let draft = Draft::from_json(Json::parse(body).unwrap()).unwrap();
-/// assert_eq!(draft.attachments[0].source, AttachmentSource::Inline(b"hello".to_vec()));
+/// let hello = AttachmentSource::Inline { content: b"hello".to_vec(), revpos: None };
+/// assert_eq!(draft.attachments[0].source, hello);
 /// assert_eq!(draft.attachments[1].content_type, "application/octet-stream");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,12 +73,18 @@ pub struct AttachmentDraft {
 /// ```
 /// use rereduce::doc::AttachmentSource;
 /// let stub = AttachmentSource::Stub { revpos: None, digest: None };
-/// assert_ne!(stub, AttachmentSource::Inline(Vec::new()));
+/// assert_ne!(stub, AttachmentSource::Inline { content: Vec::new(), revpos: None });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachmentSource {
-    /// Here. `revpos` is given by the edit, or kept for a replicated revision.
-    Inline(Vec<u8>),
+    /// Here.
+    Inline {
+        /// The bytes.
+        content: Vec<u8>,
+        /// The generation at which the content came in: believed for a replicated revision,
+        /// while an edit's own content comes in with the edit.
+        revpos: Option<u64>,
+    },
     /// In the revision that the edit is based on; both members are to be compared with what is
     /// there, if they were given.
     Stub {
@@ -223,9 +230,9 @@ fn parse_source(name: &str, value: &Json) -> Result<AttachmentSource> {
         };
         return Ok(AttachmentSource::Follows { length, encoding, revpos, digest });
     }
-    let data = value.member("data").and_then(Json::as_str).and_then(decode_base64);
-    let data = data.ok_or_else(|| bad("attachment data", name, "data in base64"))?;
-    Ok(AttachmentSource::Inline(data))
+    let content = value.member("data").and_then(Json::as_str).and_then(decode_base64);
+    let content = content.ok_or_else(|| bad("attachment data", name, "data in base64"))?;
+    Ok(AttachmentSource::Inline { content, revpos })
 }
 
 /// Base64 with white space between the digits and with whole padding, as CouchDB takes it.
@@ -336,11 +343,12 @@ mod tests {
     #[test]
     fn attachments_come_inline_as_stubs_or_behind_the_document() {
         let draft = parsed(
-            r#"{"_attachments":{"no":1,"":{"data":"A A\nEC"},"s":{"stub":true,"data":"x"},
+            r#"{"_attachments":{"no":1,"":{"data":"A A\nEC","revpos":7},"s":{"stub":true,"data":"x"},
                 "f":{"follows":true,"length":9,"encoding":"gzip","encoded_length":7}}}"#,
         );
         let [inline, stub, follows] = &draft.unwrap().attachments[..] else { panic!() };
-        assert_eq!(inline.source, AttachmentSource::Inline(vec![0, 1, 2]));
+        let expected = AttachmentSource::Inline { content: vec![0, 1, 2], revpos: Some(7) };
+        assert_eq!(inline.source, expected);
         assert_eq!(stub.source, AttachmentSource::Stub { revpos: None, digest: None });
         let AttachmentSource::Follows { length, encoding, .. } = &follows.source else { panic!() };
         assert_eq!((*length, *encoding), (Some(7), Encoding::Gzip));
