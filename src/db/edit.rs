@@ -446,7 +446,7 @@ impl Editing<'_> {
             let mut resolved = self.resolve_one(draft, &edit.uploads, &of_parent, &of_document)?;
             if !matches!(draft.source, AttachmentSource::Stub { .. }) {
                 let given = draft.source.revpos().filter(|revpos| *revpos <= start);
-                resolved.attachment.revpos = revpos.unwrap_or(given.unwrap_or(start));
+                resolved.attachment.revpos = revpos.or(given).unwrap_or(0);
             }
             Ok(resolved)
         };
@@ -472,13 +472,13 @@ impl Editing<'_> {
                 let attachment = held.attachment.clone();
                 Ok(Resolved { attachment, data: ResolvedData::Held(held) })
             }
-            AttachmentSource::Inline { data, .. } => {
-                let (size, limit) = (data.len() as u64, self.options.attachment_bytes_max);
+            AttachmentSource::Inline { content, .. } => {
+                let (size, limit) = (content.len() as u64, self.options.attachment_bytes_max);
                 if size > limit {
                     return Err(Error::TooLarge { what: "attachment", size, limit });
                 }
                 let (attachment, stored) =
-                    attach::encode_whole(&draft.name, &draft.content_type, data);
+                    attach::encode_whole(&draft.name, &draft.content_type, content);
                 Ok(shared_or(of_document, attachment, ResolvedData::New(stored)))
             }
             AttachmentSource::Follows { digest, .. } => {

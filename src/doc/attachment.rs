@@ -88,7 +88,7 @@ impl Attachment {
     pub(super) fn members(&self) -> Vec<(String, Json)> {
         vec![
             ("content_type".into(), Json::from(self.content_type.as_str())),
-            ("revpos".into(), Json::from(self.revpos as i64)),
+            ("revpos".into(), Json::unsigned(self.revpos)),
             ("digest".into(), Json::from(self.digest.to_string().as_str())),
         ]
     }

@@ -127,7 +127,7 @@ impl Document {
         }
         if show.revisions && !self.path.ids.is_empty() {
             let ids = self.path.ids.iter().map(|id| Json::from(id.to_string().as_str())).collect();
-            let start = ("start".to_string(), Json::from(self.path.start as i64));
+            let start = ("start".to_string(), Json::unsigned(self.path.start));
             add("_revisions", Json::Object(vec![start, ("ids".to_string(), Json::Array(ids))]));
         }
         if !show.revs_info.is_empty() {
@@ -145,7 +145,7 @@ impl Document {
             }
         }
         if let Some(seq) = show.local_seq {
-            add("_local_seq", Json::from(seq as i64));
+            add("_local_seq", Json::unsigned(seq));
         }
         if !self.attachments.is_empty() {
             let shown = |(index, attachment): (usize, &Attachment)| {
@@ -174,17 +174,17 @@ fn attachment_members(
             add("data", Json::String(STANDARD.encode(content)));
         }
         AttachmentShown::Stub => {
-            add("length", Json::from(attachment.length as i64));
+            add("length", Json::unsigned(attachment.length));
             add("stub", Json::Bool(true));
         }
         AttachmentShown::Follows => {
-            add("length", Json::from(attachment.length as i64));
+            add("length", Json::unsigned(attachment.length));
             add("follows", Json::Bool(true));
         }
     }
     if encoding_info && attachment.encoding == Encoding::Gzip {
         add("encoding", Json::from("gzip"));
-        add("encoded_length", Json::from(attachment.encoded_length as i64));
+        add("encoded_length", Json::unsigned(attachment.encoded_length));
     }
     members
 }

@@ -47,7 +47,7 @@ fn edit(db: &Database, edit: &DbEdit) -> Result<DocEdit> {
         let source = match &attachment.content {
             None => rereduce::doc::AttachmentSource::Stub { revpos: None, digest: None },
             Some(content) if content.len() % 2 == 0 => {
-                rereduce::doc::AttachmentSource::Inline { data: content.clone(), revpos: None }
+                rereduce::doc::AttachmentSource::Inline { content: content.clone(), revpos: None }
             }
             Some(content) => {
                 let mut upload = db.upload(&attachment.name, &attachment.media);
@@ -97,7 +97,8 @@ impl DbHandle for Handle {
 
     fn put_local(&self, id: &str, text: Option<&str>) -> Option<Result<()>> {
         let put = || {
-            let mut made = DocEdit::parse(&format!("_local/{id}"), text.unwrap_or("{}").as_bytes())?;
+            let mut made =
+                DocEdit::parse(&format!("_local/{id}"), text.unwrap_or("{}").as_bytes())?;
             made.draft.deleted = text.is_none();
             match self.0.edit(vec![made])?.remove(0) {
                 Err(Error::Missing { .. }) if text.is_none() => Ok(()),

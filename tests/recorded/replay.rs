@@ -243,12 +243,12 @@ fn multipart(body: &[u8], boundary: &str) -> Result<Draft, Answer> {
     let json = Json::parse(&parts.next().unwrap()).map_err(|_| bad_request())?;
     let mut draft = draft_of(json)?;
     for attachment in &mut draft.attachments {
-        let AttachmentSource::Follows { length, .. } = attachment.source else { continue };
+        let AttachmentSource::Follows { length, revpos, .. } = attachment.source else { continue };
         let content = parts.next().ok_or_else(bad_request)?;
         if length != Some(content.len() as u64) {
             return Err(bad_request());
         }
-        attachment.source = AttachmentSource::Inline { data: content, revpos: None };
+        attachment.source = AttachmentSource::Inline { content, revpos };
     }
     Ok(draft)
 }
