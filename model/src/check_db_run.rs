@@ -13,7 +13,7 @@ use crate::check_db::{
 };
 use crate::check_db_state::{self as whole, cut, known_document, open_document, same};
 use crate::check_stop::{Stop, differs, may_fail};
-use crate::db::{Attachment, DbModel, Revision, State};
+use crate::db::{Attachment, Conflict, DbModel, Revision, State};
 use crate::resolve::{body_text, content, replica_path, resolve, unknown};
 use crate::verdict::{Mismatch, Report};
 
@@ -235,9 +235,9 @@ impl Run<'_> {
                 .accept(&edit.id, base.as_ref(), deletes)
                 .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
             match (accepted, result) {
-                (Err(()), Err(error)) if error.class() == ErrorClass::Conflict => {}
-                (Err(()), Ok(rev)) => return Err(differs("a conflict", rev)),
-                (Err(()), Err(error)) => return Err(differs("a conflict", error)),
+                (Err(Conflict), Err(error)) if error.class() == ErrorClass::Conflict => {}
+                (Err(Conflict), Ok(rev)) => return Err(differs("a conflict", rev)),
+                (Err(Conflict), Err(error)) => return Err(differs("a conflict", error)),
                 (Ok(parent), Ok(rev)) => {
                     self.note_id(&rev, parent.clone(), &revision)?;
                     next.edit(&edit.id, parent, rev, revision);

@@ -192,7 +192,9 @@ impl Order<'_> {
                 model.iter().any(|path| path[0].generation > 1 && history.contains(&path[0]));
             figures.rejoined += u64::from(stands);
             // The second arrival must change nothing that the model does not change.
-            let again = {
+            let again = if stemmed.iter().any(|path| path.starts_with(history)) {
+                stemmed.clone()
+            } else {
                 let mut again = stemmed.clone();
                 merge(&mut again, history.clone());
                 stem(&again, self.limit)

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rereduce::vocabulary::{DbOp, Direction, Rev, RevId};
 use rereduce::{Error, ErrorClass, Result};
 use rereduce_model::{
-    Attachment, CheckConfig, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
+    Attachment, CheckConfig, Conflict, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
 };
 use rereduce_model::{DbHandle, DbHistory, DbReplica, DbView, DbWanted, Document, Revision, State};
 use rereduce_model::{check_db, check_db_history, db_history_of_seed};
@@ -182,13 +182,13 @@ impl DbHandle for ToyHandle {
                 Wrong::AcceptsAStaleEdit => {
                     let known = document.zip(base);
                     let stale = known.filter(|(document, base)| document.old().contains(base));
-                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(()));
+                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(Conflict));
                 }
                 Wrong::RejectsAnEditOfALosingLeaf => {
                     let losing =
                         document.is_some_and(|document| document.winner().as_ref() != base);
                     if base.is_some() && losing {
-                        accepted = Err(());
+                        accepted = Err(Conflict);
                     }
                 }
                 Wrong::StartsADeletedDocumentAtGenerationOne if base.is_none() => {
@@ -203,7 +203,7 @@ impl DbHandle for ToyHandle {
                     next.edit(&edit.id, parent, rev.clone(), revision);
                     Ok(rev)
                 }
-                Err(()) => {
+                Err(Conflict) => {
                     if self.wrong == Wrong::LosesTheChangeOfARejectedEdit
                         && let Some(document) = next.documents.get_mut(&edit.id)
                     {
@@ -475,6 +475,17 @@ fn every_wrong_database_is_caught_with_a_short_history() {
         let again = check_db_history(&toy(wrong), &ops).expect_err("the script replays");
         assert_eq!(again.found, violation.found);
     }
+}
+
+// spec: MODEL-2
+#[test]
+fn quickcheck_and_proptest_histories_pass_on_the_model_itself() {
+    fn law(history: &DbHistory) {
+        check_db_history(&toy(Wrong::Nothing), &history.0)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    quickcheck::quickcheck((|history: DbHistory| law(&history)) as fn(DbHistory));
+    proptest::proptest!(|(history in DbHistory::strategy(60))| law(&history));
 }
 
 // spec: MODEL-1
