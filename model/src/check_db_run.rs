@@ -2,7 +2,7 @@
 //!
 //! Invariant: every answer is compared, and after whatever could lose data the whole state is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rereduce::vocabulary::{Base, DbOp, DocEdit, Replica, Rev, Slot, Which};
@@ -41,6 +41,8 @@ struct Run<'a> {
     purges_kept: u64,
     /// A failed compaction may or may not have dropped the bodies of old revisions.
     bodies_in_doubt: bool,
+    /// Every local document that was ever written.
+    locals: BTreeSet<String>,
     /// Whether a fault was armed since the last open: errors are explained by it.
     armed: bool,
 }
@@ -68,6 +70,7 @@ pub(crate) fn run(
         floor: 0,
         purges_kept: u64::MAX,
         bodies_in_doubt: false,
+        locals: BTreeSet::new(),
         armed: false,
     };
     run.open().map_err(|stop| stop.at(0))?;
@@ -285,15 +288,17 @@ impl Run<'_> {
             .filter(|replica| !replica.path.is_empty())
             .collect();
         let mut next = self.model.next();
-        for DbReplica { id, path, deleted, body } in replicas.clone() {
-            next.merge(&id, path, Revision { deleted, body, attachments: Vec::new() });
-        }
+        let batch = replicas.iter().cloned().map(|DbReplica { id, path, deleted, body }| {
+            (id, path, Revision { deleted, body, attachments: Vec::new() })
+        });
+        next.merge_all(batch.collect());
         let merged = self.handle().merge(&replicas);
         self.written(merged, next)
     }
 
     fn put_local(&mut self, id: &str, body: Option<u64>) -> Result<bool, Stop> {
         let body = body.map(|body| body_text(Some(body)));
+        self.locals.insert(id.to_owned());
         let Some(written) = self.handle().put_local(id, body.as_deref()) else { return Ok(false) };
         let mut next = self.model.next();
         match body {
@@ -492,7 +497,7 @@ impl Run<'_> {
 
     fn compare_whole(&self, at: Option<Slot>) -> Result<(), Stop> {
         let Some(state) = self.model.state(at) else { return Ok(()) };
-        whole::compare(state, self.view(at)?.get())
+        whole::compare(state, self.view(at)?.get(), &self.locals)
     }
 
     fn reopen(&mut self, cleanly: bool) -> Result<(), Stop> {
@@ -540,8 +545,9 @@ impl Run<'_> {
         if candidates.is_empty() {
             return Ok(());
         }
-        if whole::compare(self.model.newest(), &*view).is_err() {
-            let landed = candidates.into_iter().find(|state| whole::compare(state, &*view).is_ok());
+        if whole::compare(self.model.newest(), &*view, &self.locals).is_err() {
+            let is = |state: &State| whole::compare(state, &*view, &self.locals).is_ok();
+            let landed = candidates.into_iter().find(is);
             if let Some(landed) = landed {
                 self.model.commit(landed);
             }

@@ -214,21 +214,32 @@ impl State {
         self.merge(id, path, revision);
     }
 
-    /// Writes a revision with its history, the oldest first: never a conflict, and nothing changes
-    /// if all of it is known.
-    // spec: MODEL-8
+    /// Writes one revision with its history, as a batch of one.
     pub fn merge(&mut self, id: &str, path: Path, revision: Revision) {
-        let Some(rev) = path.last().cloned() else { return };
-        let before = self.documents.get(id).cloned().unwrap_or_default();
-        let mut document = before.clone();
-        merge(&mut document.paths, path);
-        document.paths = stem(&document.paths, self.revs_limit as usize);
-        document.revisions.entry(rev).or_insert(revision);
-        let paths = document.paths.clone();
-        document.revisions.retain(|rev, _| contains(&paths, rev));
-        if document != before {
-            document.changed = self.commit;
-            self.documents.insert(id.to_owned(), document);
+        self.merge_all(vec![(id.to_owned(), path, revision)]);
+    }
+
+    /// Writes revisions with their histories, the oldest first: never a conflict. A document is
+    /// stemmed once, after the batch, and counts as changed if anything of it was news.
+    // spec: MODEL-8
+    pub fn merge_all(&mut self, batch: Vec<(String, Path, Revision)>) {
+        let before = self.documents.clone();
+        for (id, path, revision) in batch {
+            let Some(rev) = path.last().cloned() else { continue };
+            let document = self.documents.entry(id).or_default();
+            merge(&mut document.paths, path);
+            document.revisions.entry(rev).or_insert(revision);
+        }
+        for (id, document) in &mut self.documents {
+            if before.get(id) == Some(document) {
+                continue;
+            }
+            document.paths = stem(&document.paths, self.revs_limit);
+            let paths = document.paths.clone();
+            document.revisions.retain(|rev, _| contains(&paths, rev));
+            if before.get(id) != Some(document) {
+                document.changed = self.commit;
+            }
         }
     }
 

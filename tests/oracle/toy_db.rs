@@ -221,13 +221,14 @@ impl DbHandle for ToyHandle {
         if self.wrong == Wrong::IgnoresTheRevsLimit {
             next.revs_limit = 1000;
         }
+        let last = self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch;
+        let mut batch = Vec::new();
         for (index, DbReplica { id, path, deleted, body }) in replicas.iter().cloned().enumerate() {
-            let last = self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch;
-            if last && replicas[index + 1..].iter().any(|later| later.id == id) {
-                continue;
+            if !last || replicas[index + 1..].iter().all(|later| later.id != id) {
+                batch.push((id, path, Revision { deleted, body, attachments: Vec::new() }));
             }
-            next.merge(&id, path, Revision { deleted, body, attachments: Vec::new() });
         }
+        next.merge_all(batch);
         next.revs_limit = self.state().revs_limit;
         self.write(next)
     }
