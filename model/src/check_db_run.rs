@@ -2,7 +2,7 @@
 //!
 //! Invariant: every answer is compared, and after whatever could lose data the whole state is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rereduce::vocabulary::{Base, DbOp, DocEdit, Replica, Rev, Slot, Which};
@@ -13,7 +13,7 @@ use crate::check_db::{
 };
 use crate::check_db_state::{self as whole, cut, known_document, open_document, same};
 use crate::check_stop::{Stop, differs, may_fail};
-use crate::db::{Attachment, DbModel, Revision, State};
+use crate::db::{Attachment, Conflict, DbModel, Revision, State};
 use crate::resolve::{body_text, content, replica_path, resolve, unknown};
 use crate::verdict::{Mismatch, Report};
 
@@ -41,6 +41,8 @@ struct Run<'a> {
     purges_kept: u64,
     /// A failed compaction may or may not have dropped the bodies of old revisions.
     bodies_in_doubt: bool,
+    /// Every local document that was ever written.
+    locals: BTreeSet<String>,
     /// Whether a fault was armed since the last open: errors are explained by it.
     armed: bool,
 }
@@ -68,6 +70,7 @@ pub(crate) fn run(
         floor: 0,
         purges_kept: u64::MAX,
         bodies_in_doubt: false,
+        locals: BTreeSet::new(),
         armed: false,
     };
     run.open().map_err(|stop| stop.at(0))?;
@@ -231,9 +234,9 @@ impl Run<'_> {
             // Later edits of a batch see what the earlier ones did.
             let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             match (accepted, result) {
-                (Err(()), Err(error)) if error.class() == ErrorClass::Conflict => {}
-                (Err(()), Ok(rev)) => return Err(differs("a conflict", rev)),
-                (Err(()), Err(error)) => return Err(differs("a conflict", error)),
+                (Err(Conflict), Err(error)) if error.class() == ErrorClass::Conflict => {}
+                (Err(Conflict), Ok(rev)) => return Err(differs("a conflict", rev)),
+                (Err(Conflict), Err(error)) => return Err(differs("a conflict", error)),
                 (Ok(parent), Ok(rev)) => {
                     self.note_id(&rev, parent.clone(), &revision)?;
                     next.edit(&edit.id, parent, rev, revision);
@@ -281,18 +284,17 @@ impl Run<'_> {
             .filter(|replica| !replica.path.is_empty())
             .collect();
         let mut next = self.model.next();
-        let mut by_document = BTreeMap::<String, Vec<_>>::new();
-        for DbReplica { id, path, deleted, body } in replicas.clone() {
-            let revision = Revision { deleted, body, attachments: Vec::new() };
-            by_document.entry(id).or_default().push((path, revision));
-        }
-        by_document.into_iter().for_each(|(id, revisions)| next.merge_all(&id, revisions));
+        let batch = replicas.iter().cloned().map(|DbReplica { id, path, deleted, body }| {
+            (id, path, Revision { deleted, body, attachments: Vec::new() })
+        });
+        next.merge_all(batch.collect());
         let merged = self.handle().merge(&replicas);
         self.written(merged, next)
     }
 
     fn put_local(&mut self, id: &str, body: Option<u64>) -> Result<bool, Stop> {
         let body = body.map(|body| body_text(Some(body)));
+        self.locals.insert(id.to_owned());
         let Some(written) = self.handle().put_local(id, body.as_deref()) else { return Ok(false) };
         let mut next = self.model.next();
         match body {
@@ -332,9 +334,15 @@ impl Run<'_> {
         found.len() >= least && state.purges.ends_with(found)
     }
 
-    fn purges_fit(&self, state: &State) -> Result<bool, Stop> {
-        let Some(found) = self.handle().purges() else { return Ok(true) };
-        Ok(self.are_purges_of(&found?, state))
+    /// Whether everything that can be read is as in `state`.
+    fn fits(&self, state: &State, view: &dyn DbView) -> Result<bool, Stop> {
+        if whole::compare(state, view, &self.locals).is_err() {
+            return Ok(false);
+        }
+        match self.handle().purges() {
+            Some(found) => Ok(self.are_purges_of(&found?, state)),
+            None => Ok(true),
+        }
     }
 
     fn limit(&mut self, op: &DbOp) -> Result<bool, Stop> {
@@ -500,7 +508,7 @@ impl Run<'_> {
 
     fn compare_whole(&self, at: Option<Slot>) -> Result<(), Stop> {
         let Some(state) = self.model.state(at) else { return Ok(()) };
-        whole::compare(state, self.view(at)?.get())
+        whole::compare(state, self.view(at)?.get(), &self.locals)
     }
 
     fn reopen(&mut self, cleanly: bool) -> Result<(), Stop> {
@@ -548,19 +556,12 @@ impl Run<'_> {
         if candidates.is_empty() {
             return Ok(());
         }
-        let fits = |state: &State| {
-            Ok::<bool, Stop>(whole::compare(state, &*view).is_ok() && self.purges_fit(state)?)
-        };
-        if !fits(self.model.newest())? {
-            let mut landed = None;
+        if !self.fits(self.model.newest(), &*view)? {
             for state in candidates {
-                if fits(&state)? {
-                    landed = Some(state);
+                if self.fits(&state, &*view)? {
+                    self.model.commit(state);
                     break;
                 }
-            }
-            if let Some(landed) = landed {
-                self.model.commit(landed);
             }
         }
         drop(view);

@@ -46,8 +46,8 @@ impl fmt::Display for Base {
 ///
 /// ```
 /// use rereduce::vocabulary::{Base, DbOp, DocEdit};
-/// let deletion = DocEdit { id: "a".into(), base: Base::Winner, body: None };
-/// assert_eq!(DbOp::Edit(vec![deletion]).to_string(), "edit a@winner=-");
+/// let edit = DocEdit { id: "a".into(), base: Base::Winner, body: None };
+/// assert_eq!(DbOp::Edit(vec![edit]).to_string(), "edit a@winner=-");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DocEdit {
@@ -62,12 +62,10 @@ pub struct DocEdit {
 /// One replicated revision: `ID@BASE+a+b~ANCESTORS=BODY`.
 ///
 /// ```
-/// use rereduce::vocabulary::{DbOp, Replica};
-/// let op: DbOp = "merge a@leaf0+x+y~2=7".parse()?;
-/// let DbOp::Merge(replicas) = op else { panic!("it is a merge") };
-/// assert_eq!(replicas[0].letters, b"xy");
-/// assert_eq!((replicas[0].ancestors, replicas[0].body), (2, Some(7)));
-/// # Ok::<(), rereduce::Error>(())
+/// use rereduce::vocabulary::{Base, DbOp, Replica};
+/// let (id, letters) = ("a".to_owned(), b"xy".to_vec());
+/// let replica = Replica { id, onto: Base::Old(0), letters, ancestors: 2, body: Some(1) };
+/// assert_eq!(DbOp::Merge(vec![replica]).to_string(), "merge a@old0+x+y~2=1");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
@@ -86,8 +84,9 @@ pub struct Replica {
 /// Which revisions of a document are read.
 ///
 /// ```
-/// use rereduce::vocabulary::{Base, Which};
-/// assert_ne!(Which::Leaves, Which::Latest(Base::Winner));
+/// use rereduce::vocabulary::{Base, DbOp, Which};
+/// let get = DbOp::Get { id: "a".into(), which: Which::Latest(Base::Old(1)), at: None };
+/// assert_eq!(get.to_string(), "get a latest old1");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
@@ -108,8 +107,7 @@ pub enum Which {
 /// let op: DbOp = "edit a@winner=5 b@new=-".parse().unwrap();
 /// let edit = |id: &str, base, body| DocEdit { id: id.into(), base, body };
 /// assert_eq!(op, DbOp::Edit(vec![edit("a", Base::Winner, Some(5)), edit("b", Base::New, None)]));
-/// let line = "merge a@leaf0+x+y~2=7";
-/// assert_eq!(line.parse::<DbOp>().unwrap().to_string(), line);
+/// assert_eq!("merge a@leaf0+x+y~2=7".parse::<DbOp>().unwrap().to_string(), "merge a@leaf0+x+y~2=7");
 /// assert!("edit a".parse::<DbOp>().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -272,7 +270,7 @@ impl DbOp {
     }
 }
 
-/// Writes each of its parts if it is there.
+/// `in SLOT`, or nothing.
 struct Tail<'a>(&'a Option<Slot>);
 
 impl fmt::Display for Tail<'_> {
@@ -281,6 +279,7 @@ impl fmt::Display for Tail<'_> {
     }
 }
 
+/// A number, or `-` for a deletion.
 struct Body<'a>(&'a Option<u64>);
 
 impl fmt::Display for Body<'_> {

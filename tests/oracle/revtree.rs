@@ -53,8 +53,8 @@ impl RevTreeCase for Tree {
         }
         self.paths = match self.wrong {
             Wrong::ForgetsToStem => return,
-            Wrong::StemsOneTooMuch => stem(&self.paths, (self.limit - 1).max(1)),
-            _ => stem(&self.paths, self.limit),
+            Wrong::StemsOneTooMuch => stem(&self.paths, (self.limit as u64 - 1).max(1)),
+            _ => stem(&self.paths, self.limit as u64),
         };
     }
 

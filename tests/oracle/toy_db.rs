@@ -2,15 +2,15 @@
 //!
 //! The right one must pass; each wrong one must be caught, with a short history.
 
+use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rereduce::vocabulary::{DbOp, Direction, Rev, RevId};
 use rereduce::{Error, ErrorClass, Result};
 use rereduce_model::{
-    Attachment, CheckConfig, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
+    Attachment, CheckConfig, Conflict, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
 };
 use rereduce_model::{DbHandle, DbHistory, DbReplica, DbView, DbWanted, Document, Revision, State};
 use rereduce_model::{check_db, check_db_history, db_history_of_seed};
@@ -182,13 +182,13 @@ impl DbHandle for ToyHandle {
                 Wrong::AcceptsAStaleEdit => {
                     let known = document.zip(base);
                     let stale = known.filter(|(document, base)| document.old().contains(base));
-                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(()));
+                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(Conflict));
                 }
                 Wrong::RejectsAnEditOfALosingLeaf => {
                     let losing =
                         document.is_some_and(|document| document.winner().as_ref() != base);
                     if base.is_some() && losing {
-                        accepted = Err(());
+                        accepted = Err(Conflict);
                     }
                 }
                 Wrong::StartsADeletedDocumentAtGenerationOne if base.is_none() => {
@@ -203,7 +203,7 @@ impl DbHandle for ToyHandle {
                     next.edit(&edit.id, parent, rev.clone(), revision);
                     Ok(rev)
                 }
-                Err(()) => {
+                Err(Conflict) => {
                     if self.wrong == Wrong::LosesTheChangeOfARejectedEdit
                         && let Some(document) = next.documents.get_mut(&edit.id)
                     {
@@ -221,19 +221,14 @@ impl DbHandle for ToyHandle {
         if self.wrong == Wrong::IgnoresTheRevsLimit {
             next.revs_limit = 1000;
         }
-        let ids: BTreeSet<&String> = replicas.iter().map(|replica| &replica.id).collect();
-        for id in ids {
-            let revision = |replica: &DbReplica| {
-                let DbReplica { path, deleted, body, .. } = replica.clone();
-                (path, Revision { deleted, body, attachments: Vec::new() })
-            };
-            let mut revisions: Vec<_> =
-                replicas.iter().filter(|replica| replica.id == *id).map(revision).collect();
-            if self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch {
-                revisions = revisions.split_off(revisions.len() - 1);
+        let last = self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch;
+        let mut batch = Vec::new();
+        for (index, DbReplica { id, path, deleted, body }) in replicas.iter().cloned().enumerate() {
+            if !last || replicas[index + 1..].iter().all(|later| later.id != id) {
+                batch.push((id, path, Revision { deleted, body, attachments: Vec::new() }));
             }
-            next.merge_all(id, revisions);
         }
+        next.merge_all(batch);
         next.revs_limit = self.state().revs_limit;
         self.write(next)
     }
@@ -481,6 +476,17 @@ fn every_wrong_database_is_caught_with_a_short_history() {
         let again = check_db_history(&toy(wrong), &ops).expect_err("the script replays");
         assert_eq!(again.found, violation.found);
     }
+}
+
+// spec: MODEL-2
+#[test]
+fn quickcheck_and_proptest_histories_pass_on_the_model_itself() {
+    fn law(history: &DbHistory) {
+        check_db_history(&toy(Wrong::Nothing), &history.0)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    quickcheck::quickcheck((|history: DbHistory| law(&history)) as fn(DbHistory));
+    proptest::proptest!(|(history in DbHistory::strategy(60))| law(&history));
 }
 
 // spec: MODEL-1
