@@ -107,6 +107,7 @@ impl Node {
             let start = raw.len() - reader.remaining();
             let key = reader.bytes()?;
             if last.is_some_and(|last| last >= key) {
+                assert!(!mark::planted("decode-asserts-key-order"), "keys ascend");
                 return None;
             }
             last = Some(key);

@@ -52,11 +52,12 @@ const SUITE: [(&str, fn()); 9] = [
     ("lies", reads::nodes_that_lie_under_right_checksums_are_corruption_or_harmless),
 ];
 
-const PLANTED: [&str; 18] = [
+const PLANTED: [&str; 19] = [
     "appending-splits-evenly",
     "cache-compares-offsets-only",
     "cache-ignores-budget",
     "child-may-lie-behind",
+    "decode-asserts-key-order",
     "diff-skips-other-height",
     "duplicates-kept-twice",
     "equal-value-is-a-change",

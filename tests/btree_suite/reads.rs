@@ -218,7 +218,8 @@ fn a_sorted_load_in_batches_of_a_thousand_appends_little_more_than_its_size() {
     assert_eq!(built.row_count(), 20_000);
 }
 
-// spec: BTREE-8 (B22)
+// spec: BTREE-8
+// case: B22
 #[test]
 pub(crate) fn duplicate_keys_in_one_batch_leave_one_row_and_the_last_wins() {
     let mut pair = Pair::new(shape(4, 1 << 20, true), 0);
@@ -231,7 +232,8 @@ pub(crate) fn duplicate_keys_in_one_batch_leave_one_row_and_the_last_wins() {
     assert_eq!(pair.tree, Tree::empty());
 }
 
-// spec: BTREE-1 (B18)
+// spec: BTREE-1
+// case: B18
 #[test]
 pub(crate) fn a_batch_of_lookups_finds_keys_next_to_missing_ones() {
     let mut pair = Pair::new(shape(2, 1 << 20, true), 0);
