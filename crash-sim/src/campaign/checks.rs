@@ -2,7 +2,10 @@
 //!
 //! Invariant: a check is silent about the engine as it is, and says what it found otherwise.
 
-use super::{Context, subject};
+use rereduce_model::{CheckConfig, check_kv};
+
+use super::model::{OnSimDisk, PROFILES};
+use super::{Context, footer as footers, revtree, subject};
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
 use crate::plan::{Errno, Failure, Fault, Pages, Plan, Verb};
@@ -20,8 +23,17 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "crash", run: |context| crash(context, "verified") },
         Check { name: "barrier", run: |context| crash(context, "barrier") },
         Check { name: "failing", run: failing },
+        Check { name: "footer", run: footer },
+        Check { name: "model", run: model },
+        Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
     ]
 }
+
+/// Revisions of the largest trees.
+const REVTREE_NODES: usize = 4;
+
+/// Histories of the model check.
+const HISTORIES: u64 = 40;
 
 /// Commits, replacements, removals, a kill, a clean close and a compaction.
 const SCRIPT: &str = "commit a=1; commit b=k*3000; commit a=2 c=3; crash; commit a=-; reopen; \
@@ -62,6 +74,23 @@ fn failing(context: &Context) -> Result<(), String> {
                 return Err(violation.to_string());
             }
         }
+    }
+    Ok(())
+}
+
+fn footer(context: &Context) -> Result<(), String> {
+    let figures = footers::run(&Context { loud: false, ..context.clone() })?;
+    if figures.succeeded() { Ok(()) } else { Err(figures.to_string()) }
+}
+
+/// Histories without and with failing calls; each history is guarded against panics by itself.
+fn model(context: &Context) -> Result<(), String> {
+    for (profile, faults) in PROFILES.iter().flat_map(|profile| [(profile, false), (profile, true)])
+    {
+        let engine = OnSimDisk::new(profile, context.seed, faults)?;
+        let (seed, histories) = (context.seed, HISTORIES);
+        let config = CheckConfig { seed, histories, faults, ..CheckConfig::default() };
+        check_kv(&engine, &config).map_err(|violation| violation.to_string())?;
     }
     Ok(())
 }

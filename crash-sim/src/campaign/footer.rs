@@ -58,10 +58,10 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
         let sample = judge.sample(sealed)?;
         let kind = if sealed { "sealed" } else { "unsealed" };
         progress.show(format_args!("a file that is {kind}"));
-        judge.count(&format!("byte damages, {kind}"), |judge| judge.bytes(&sample));
-        judge.count(&format!("truncations, {kind}"), |judge| judge.truncations(&sample));
-        judge.count(&format!("sector mixes, {kind}"), |judge| judge.mixes(&sample));
-        judge.count(&format!("lies, {kind}"), |judge| judge.lies(&sample));
+        judge.count(&format!("{kind} byte damages"), |judge| judge.bytes(&sample));
+        judge.count(&format!("{kind} truncations"), |judge| judge.truncations(&sample));
+        judge.count(&format!("{kind} sector mixes"), |judge| judge.mixes(&sample));
+        judge.count(&format!("{kind} lies"), |judge| judge.lies(&sample));
     }
     drop(progress);
     judge.figures.interrupted = context.stopped();

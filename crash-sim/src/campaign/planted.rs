@@ -9,6 +9,7 @@ use rereduce::mark;
 
 use super::{Context, Progress, checks};
 use crate::figures::Figures;
+use crate::oracle::guarded;
 use crate::planted::{PLANTED, Planted};
 
 /// Bugs that must be caught.
@@ -19,7 +20,7 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let checks = checks::all();
     let mut false_alarms = 0;
     for check in &checks {
-        if let Err(alarm) = (check.run)(context) {
+        if let Err(alarm) = guarded(|| (check.run)(context)) {
             false_alarms += 1;
             context.say(format_args!("false alarm of {}: {alarm}", check.name));
         }
@@ -35,9 +36,9 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
         let catching = catching(context, bug, &checks);
         let missed = bug.checks.iter().any(|check| !catching.contains(check));
         let word = if missed { "MISSED" } else { "caught" };
-        let (breaks, by) = (bug.breaks.join(" "), catching.join(" "));
+        let (violates, by) = (bug.violates.join(" "), catching.join(" "));
         let seconds = began.elapsed().as_secs_f64();
-        context.say(format_args!("{}\t{breaks}\t{word}\t{by}\t{seconds:.1} s", bug.name));
+        context.say(format_args!("{}\t{violates}\t{word}\t{by}\t{seconds:.1} s", bug.name));
         if missed {
             figures.failed += 1;
         } else {
@@ -59,7 +60,7 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
 fn catching(context: &Context, bug: &Planted, checks: &[checks::Check]) -> Vec<&'static str> {
     let before = mark::plant(Some(bug.name));
     let tried = checks.iter().filter(|check| !context.quick || bug.checks.contains(&check.name));
-    let caught = tried.filter(|check| (check.run)(context).is_err());
+    let caught = tried.filter(|check| guarded(|| (check.run)(context)).is_err());
     let names = caught.map(|check| check.name).collect();
     mark::plant(before);
     names
