@@ -8,9 +8,10 @@ pub mod vocabulary;
 
 pub mod env;
 
+mod sync;
+
 pub mod commit_queue;
 pub mod publish;
-mod sync;
 
 pub mod checksum;
 pub mod codec;
@@ -25,5 +26,7 @@ pub mod btree;
 pub mod store;
 
 pub mod doc;
+
+pub mod db;
 
 pub use error::{Corruption, Error, ErrorClass, Result};

@@ -30,7 +30,8 @@ const COUCH_FILES: [(&str, usize, usize); 15] = [
 
 /// Recordings of requests: answers compared, revision ids computed, requests passed over (they
 /// are not about documents, or crashed the recorded server).
-const REQUESTS: [(&str, usize, usize, usize); 3] = [
+const REQUESTS: [(&str, usize, usize, usize); 4] = [
+    ("3-invalid.json", 204, 26, 3),
     ("3-revids.json", 421, 199, 5),
     ("3-revtree.json", 599, 75, 22),
     ("3-attachments.json", 60, 19, 4),

@@ -12,6 +12,7 @@ use rereduce::kv::{KvSnapshot, OrderedKv};
 use rereduce::vocabulary::{Direction, Edit, KeyRange, KvOp, Slot, Word};
 use rereduce::{Error, ErrorClass};
 
+use crate::check_stop::{Stop, differs, may_fail};
 use crate::generate_kv::{kv_history_of_seed, simpler};
 use crate::kv::{KvModel, Reduced, Rows};
 use crate::verdict::{CheckConfig, Mismatch, Report, Violation, check, check_history};
@@ -136,22 +137,6 @@ impl Display for Answer {
     }
 }
 
-/// Why an operation cannot go on: a difference, or an error that a fault explains.
-enum Stop {
-    Differs { expected: String, found: String },
-    Failed(Error),
-}
-
-impl From<Error> for Stop {
-    fn from(error: Error) -> Stop {
-        Stop::Failed(error)
-    }
-}
-
-fn differs(expected: impl Display, found: impl Display) -> Stop {
-    Stop::Differs { expected: expected.to_string(), found: found.to_string() }
-}
-
 struct Run<'a> {
     engine: &'a dyn KvEngine,
     name: String,
@@ -168,14 +153,7 @@ struct Run<'a> {
 }
 
 fn run(engine: &dyn KvEngine, ops: &[KvOp], report: &mut Report) -> Result<(), Mismatch> {
-    let at = |step: usize| {
-        move |stop: Stop| match stop {
-            Stop::Differs { expected, found } => Mismatch { step, expected, found },
-            Stop::Failed(error) => {
-                Mismatch { step, expected: "no error".to_owned(), found: error.to_string() }
-            }
-        }
-    };
+    let at = |step: usize| move |stop: Stop| stop.at(step);
     static STORAGES: AtomicU64 = AtomicU64::new(0);
     let name = format!("history-{}", STORAGES.fetch_add(1, Ordering::Relaxed));
     engine.fail_disk(None);
@@ -210,11 +188,6 @@ fn run(engine: &dyn KvEngine, ops: &[KvOp], report: &mut Report) -> Result<(), M
     engine.fail_disk(None);
     run.reopen(true).map_err(at(last))?;
     engine.remove(&name).map_err(|error| at(last)(error.into()))
-}
-
-/// After a failed call to the disk an operation may fail, but only in these ways.
-fn may_fail(error: &Error) -> bool {
-    matches!(error.class(), ErrorClass::Io | ErrorClass::Refused)
 }
 
 impl Run<'_> {

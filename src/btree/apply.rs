@@ -232,7 +232,10 @@ impl Applying<'_> {
             if !replaced && edit.value.is_none() {
                 continue;
             }
-            if replaced && edit.value.as_deref() == Some(leaf.value(index)) {
+            if replaced
+                && edit.value.as_deref() == Some(leaf.value(index))
+                && !mark::planted("equal-value-is-a-change")
+            {
                 mark::hit("btree-equal-value");
                 entries.push(old(index));
                 index += 1;
@@ -295,7 +298,8 @@ impl Applying<'_> {
                     Some(Entry::Fresh(fresh)) => list = fresh.list,
                     Some(Entry::Old { node, index }) => {
                         mark::hit("btree-root-collapses-to-old-node");
-                        return Ok(self.old_root(node, index, before));
+                        let parent = self.nodes[node as usize].clone();
+                        return self.old_root(parent, index as usize, before);
                     }
                     None => unreachable!("there was one entry"),
                 }
@@ -315,10 +319,20 @@ impl Applying<'_> {
         }
     }
 
-    /// The tree whose root is a child that stands in the file already.
-    fn old_root(&self, node: u32, index: u32, before: Option<&Root>) -> Tree {
-        let parent = &self.nodes[node as usize];
-        let child = parent.child(index as usize);
+    /// The tree whose root is a child that stands in the file already, or what is below it: an
+    /// inner node may have one child, an inner root may not.
+    fn old_root(
+        &mut self,
+        mut parent: Arc<Node>,
+        mut index: usize,
+        before: Option<&Root>,
+    ) -> Result<Tree> {
+        while parent.level() > 1 && parent.child(index).count == 1 {
+            mark::hit("btree-root-collapses-twice");
+            (_, parent) = self.open(&parent, index)?;
+            index = 0;
+        }
+        let child = parent.child(index);
         let level = parent.level() - 1;
         let root = Root {
             level,
@@ -329,7 +343,7 @@ impl Applying<'_> {
             reduction: child.reduction.to_vec(),
             memory: self.memory(level, before),
         };
-        Tree { root: Some(root) }
+        Ok(Tree { root: Some(root) })
     }
 
     fn new_root(&mut self, list: &List, summary: &Summary, before: Option<&Root>) -> Result<Tree> {

@@ -139,8 +139,7 @@ impl NodeCache {
             return None;
         }
         let mut shard = lock(self.shard(pointer));
-        let slot = *shard.slots.get(&name(pointer))?;
-        let held = shard.held.get_mut(slot)?;
+        let held = shard.held.get_mut(&name(pointer))?;
         held.asked_for = true;
         self.hits.fetch_add(1, Ordering::Relaxed);
         Some(held.node.clone())
@@ -159,15 +158,14 @@ impl NodeCache {
             return;
         }
         let mut shard = lock(self.shard(pointer));
-        if shard.slots.contains_key(&name(pointer)) {
+        if shard.held.contains_key(&name(pointer)) {
             return;
         }
         while shard.used + size > self.shard_bytes_max && !mark::planted("cache-ignores-budget") {
             shard.evict_one();
         }
-        let slot = shard.held.len();
-        shard.held.push(Held { name: name(pointer), node: node.clone(), size, asked_for: false });
-        shard.slots.insert(name(pointer), slot);
+        shard.round.push(name(pointer));
+        shard.held.insert(name(pointer), Held { node: node.clone(), asked_for: false });
         shard.used += size;
     }
 
@@ -195,38 +193,35 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 
 #[derive(Debug, Default)]
 struct Shard {
-    slots: HashMap<Pointer, usize, BuildHasherDefault<PointerHasher>>,
-    held: Vec<Held>,
+    held: HashMap<Pointer, Held, BuildHasherDefault<PointerHasher>>,
+    /// The keys of `held`, in the order in which the hand visits them.
+    round: Vec<Pointer>,
     hand: usize,
     used: usize,
 }
 
 #[derive(Debug)]
 struct Held {
-    name: Pointer,
     node: Arc<Node>,
-    size: usize,
     asked_for: bool,
 }
 
 impl Shard {
+    /// Drops a node; there is one, since bytes are used.
     fn evict_one(&mut self) {
         loop {
-            if self.hand >= self.held.len() {
+            if self.hand >= self.round.len() {
                 self.hand = 0;
             }
-            // Callers evict only while bytes are used, so there is a node under the hand.
-            let held = &mut self.held[self.hand];
-            if !std::mem::take(&mut held.asked_for) {
-                break;
+            match self.held.get_mut(&self.round[self.hand]) {
+                Some(held) if held.asked_for => held.asked_for = false,
+                _ => break,
             }
             self.hand += 1;
         }
-        let gone = self.held.swap_remove(self.hand);
-        self.slots.remove(&gone.name);
-        self.used -= gone.size;
-        if let Some(moved) = self.held.get(self.hand) {
-            self.slots.insert(moved.name, self.hand);
+        let name = self.round.swap_remove(self.hand);
+        if let Some(gone) = self.held.remove(&name) {
+            self.used -= gone.node.memory_bytes();
         }
     }
 }

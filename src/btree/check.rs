@@ -44,7 +44,8 @@ pub struct Checked {
 /// ```
 /// # use rereduce::btree::{CachedNodes, NodeCache, Rule, Shape, Tree, TreeOptions};
 /// # use rereduce::{file::MemoryChunks, vocabulary::Edit};
-/// # let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// # let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// # let shape = Shape::default();
 /// let edits = [Edit::put("a", "1"), Edit::put("b", "2"), Edit::put("c", "3")];
 /// let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &edits)?;
 /// // Judged by other limits than it was made with, the tree is wrong.

@@ -25,8 +25,8 @@ use crate::vocabulary::{Direction, KeyRange};
 /// reduction; [`ControlFlow::Break`] ends the query.
 pub type VisitGroup<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// A stretch of consecutive keys. `after_low` turns from false to true along the keys, `before_high`
-/// from true to false.
+/// A stretch of consecutive keys. Along the keys `after_low` turns from false to true, and
+/// `before_high` from true to false.
 struct Window<'a> {
     after_low: &'a dyn Fn(&[u8]) -> bool,
     before_high: &'a dyn Fn(&[u8]) -> bool,
@@ -113,7 +113,7 @@ impl Tree {
     /// up to `cut`, which says how many bytes of a key name its group. Visits the groups in
     /// `direction`.
     ///
-    /// Reads at most four nodes a level for each group. `cut` must keep groups together: keys of
+    /// Reads at most three nodes a level for each group. `cut` must keep groups together: keys of
     /// one group must follow one another in key order.
     // spec: BTREE-12
     pub fn groups(
@@ -134,11 +134,11 @@ impl Tree {
         while let Some(edge) = next.filter(|key| range.contains(key)) {
             let group = group_of(&edge);
             let here = |key: &[u8]| same(&group, key);
+            let ends = |key: &[u8]| range.before_end(key) || mark::planted("group-leaves-range");
             // Groups are contiguous, so beyond the edge the group itself is the other bound.
             let reduction = match direction {
                 Direction::Ascending => {
-                    let inside =
-                        |key: &[u8]| key <= &edge[..] || (here(key) && range.before_end(key));
+                    let inside = |key: &[u8]| key <= &edge[..] || (here(key) && ends(key));
                     let window = Window {
                         after_low: &|key| key >= &edge[..],
                         before_high: &inside,

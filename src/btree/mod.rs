@@ -207,7 +207,8 @@ impl Tree {
         self.root.as_ref().map(|root| root.pointer)
     }
 
-    /// Appends the stored form: one byte for an empty tree, else at most 80 bytes and the reduction.
+    /// Appends the stored form: one byte for an empty tree, else at most 80 bytes and the
+    /// reduction.
     ///
     /// ```
     /// use rereduce::{btree::Tree, codec::Reader};

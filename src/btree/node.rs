@@ -5,7 +5,8 @@
 //! inner   LV | count | child     | child     | ...     LV = level, 1 just above the leaves
 //!
 //! key, value   length (varint), bytes
-//! child        smallest key below (length, bytes) | pointer (14) | entries | rows | bytes | reduction
+//! child        smallest key below (length, bytes) | pointer (14) | entries | rows | bytes
+//!              | reduction
 //! ```
 //!
 //! `entries` is the number of entries in the child node, `rows` and `bytes` are the rows below it
@@ -18,23 +19,17 @@
 //! walk is the proof beside every index in this file.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::codec::{Reader, put_bytes, put_varint, varint_size};
 use crate::file::{POINTER_BYTES, Pointer};
+use crate::mark;
 
 /// The highest level a node can have; a tree of fan-out 2 with 2^63 rows stays below it.
 pub(super) const LEVEL_MAX: u8 = 63;
 
-/// Where one entry lies in the payload: its first byte, its key, and what follows the key.
-#[derive(Clone, Copy, Debug)]
-struct Span {
-    start: u32,
-    key: u32,
-    rest: u32,
-}
-
 /// A decoded node: the chunk as it was read, and where its entries are. Immutable, shared by
-/// pointer, and never larger than the chunk plus 12 bytes an entry.
+/// pointer, and never larger than the chunk plus 5 bytes an entry.
 ///
 /// ```
 /// use rereduce::btree::{NodeCache, Shape, Tree, CachedNodes, NodeSource};
@@ -46,13 +41,16 @@ struct Span {
 /// assert_eq!((root.key(0), root.value(0)), (&b"k"[..], &b"v"[..]));
 /// # Ok::<(), rereduce::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Node {
     raw: Arc<[u8]>,
     level: u8,
-    spans: Box<[Span]>,
+    /// Where each entry begins in `raw`.
+    starts: Box<[u32]>,
     rows: u64,
     bytes: u64,
+    /// One bit for each child that was read and found to be what this node says it is.
+    compared: Box<[AtomicU64]>,
 }
 
 /// One child of an inner node, borrowed from it.
@@ -89,7 +87,7 @@ impl Node {
     /// Decodes the payload of the chunk at `pointer`.
     ///
     /// Returns `None` if the bytes are no node: the caller knows which file to blame. Allocates
-    /// at most 12 bytes for every 2 bytes of payload, whatever the payload says.
+    /// at most 4 bytes for every 2 bytes of payload, whatever the payload says.
     // spec: BTREE-2, BTREE-3
     pub fn decode(pointer: Pointer, raw: Arc<[u8]>) -> Option<Node> {
         u32::try_from(raw.len()).ok()?;
@@ -100,13 +98,12 @@ impl Node {
         if level > LEVEL_MAX || count == 0 || count > reader.remaining() / entry_min {
             return None;
         }
-        let mut spans = Vec::with_capacity(count);
+        let mut starts = Vec::with_capacity(count);
         let (mut rows, mut bytes) = (0u64, 0u64);
         let mut last: Option<&[u8]> = None;
         for _ in 0..count {
             let start = raw.len() - reader.remaining();
             let key = reader.bytes()?;
-            let rest = raw.len() - reader.remaining();
             if last.is_some_and(|last| last >= key) {
                 return None;
             }
@@ -117,22 +114,22 @@ impl Node {
                 bytes += (raw.len() - reader.remaining() - start) as u64;
             } else {
                 let child = Child::decode_rest(key, &mut reader)?;
-                if !child.pointer.lies_before(&pointer) || child.count == 0 {
+                let before =
+                    child.pointer.lies_before(&pointer) || mark::planted("child-may-lie-behind");
+                if !before || child.count == 0 {
                     return None;
                 }
                 rows = rows.checked_add(child.rows)?;
                 bytes = bytes.checked_add(child.bytes)?;
             }
-            spans.push(Span {
-                start: start as u32,
-                key: (rest - key.len()) as u32,
-                rest: rest as u32,
-            });
+            starts.push(start as u32);
         }
         if !reader.is_empty() {
             return None;
         }
-        Some(Node { level, spans: spans.into(), rows, bytes, raw: raw.clone() })
+        let words = if level == 0 { 0 } else { count.div_ceil(64) };
+        let compared = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Some(Node { level, starts: starts.into(), rows, bytes, compared, raw: raw.clone() })
     }
 
     /// 0 for a leaf, else one more than the level of the children.
@@ -147,7 +144,7 @@ impl Node {
 
     /// Entries in the node: rows of a leaf, children of an inner node. At least one.
     pub fn count(&self) -> usize {
-        self.spans.len()
+        self.starts.len()
     }
 
     /// Rows below the node.
@@ -170,8 +167,7 @@ impl Node {
     /// # Panics
     /// If `index` is not below [`Node::count`], as for every index below.
     pub fn key(&self, index: usize) -> &[u8] {
-        let span = self.spans[index];
-        &self.raw[span.key as usize..span.rest as usize]
+        self.split(self.starts[index]).0
     }
 
     /// The value of row `index` of a leaf.
@@ -180,7 +176,7 @@ impl Node {
     /// If this is no leaf.
     pub fn value(&self, index: usize) -> &[u8] {
         assert!(self.is_leaf(), "only leaves have values");
-        let rest = &self.raw[self.spans[index].rest as usize..];
+        let rest = self.split(self.starts[index]).1;
         Reader::new(rest).bytes().unwrap_or_else(|| unreachable!("decode walked over this value"))
     }
 
@@ -198,28 +194,50 @@ impl Node {
     /// If this is a leaf.
     pub fn child(&self, index: usize) -> Child<'_> {
         assert!(!self.is_leaf(), "leaves have no children");
-        let rest = &self.raw[self.spans[index].rest as usize..];
-        Child::decode_rest(self.key(index), &mut Reader::new(rest))
+        let (key, rest) = self.split(self.starts[index]);
+        Child::decode_rest(key, &mut Reader::new(rest))
             .unwrap_or_else(|| unreachable!("decode walked over this child"))
     }
 
     /// Entry `index` as it is stored.
     pub(super) fn entry(&self, index: usize) -> &[u8] {
-        let end = self.spans.get(index + 1).map_or(self.raw.len(), |span| span.start as usize);
-        &self.raw[self.spans[index].start as usize..end]
+        let end = self.starts.get(index + 1).map_or(self.raw.len(), |start| *start as usize);
+        &self.raw[self.starts[index] as usize..end]
+    }
+
+    /// The key of the entry that begins at `start`, and everything behind it.
+    #[inline]
+    fn split(&self, start: u32) -> (&[u8], &[u8]) {
+        let entry = &self.raw[start as usize..];
+        // Nearly all keys have a length of one byte.
+        if let [length @ 0..0x80, rest @ ..] = entry {
+            return rest.split_at(usize::from(*length));
+        }
+        let mut reader = Reader::new(entry);
+        let key = reader.bytes().unwrap_or_else(|| unreachable!("decode walked over this key"));
+        (key, &entry[entry.len() - reader.remaining()..])
+    }
+
+    /// Whether child `index` was compared with what this node says about it. Neither ever changes,
+    /// so once is enough, and a lookup in cached nodes touches nothing but the keys it needs.
+    pub(super) fn was_compared(&self, index: usize) -> bool {
+        self.compared[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1 == 1
+    }
+
+    /// Remembers that child `index` is what this node says it is.
+    pub(super) fn set_compared(&self, index: usize) {
+        self.compared[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
     }
 
     /// The first index whose key does not satisfy `inside`, which must hold for a prefix of the
     /// keys.
     pub(super) fn partition_point(&self, mut inside: impl FnMut(&[u8]) -> bool) -> usize {
-        let raw = &self.raw;
-        self.spans.partition_point(|span| inside(&raw[span.key as usize..span.rest as usize]))
+        self.starts.partition_point(|start| inside(self.split(*start).0))
     }
 
     /// The index of `key`, or where it would be inserted.
     pub(super) fn search(&self, key: &[u8]) -> std::result::Result<usize, usize> {
-        let raw = &self.raw;
-        self.spans.binary_search_by(|span| raw[span.key as usize..span.rest as usize].cmp(key))
+        self.starts.binary_search_by(|start| self.split(*start).0.cmp(key))
     }
 
     /// The child whose subtree holds `key` if any does.
@@ -233,7 +251,8 @@ impl Node {
 
     /// Bytes the node takes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.raw.len() + self.spans.len() * size_of::<Span>() + size_of::<Node>() + 64
+        let tables = self.starts.len() * 4 + self.compared.len() * 8;
+        self.raw.len() + tables + size_of::<Node>() + 96
     }
 }
 

@@ -165,6 +165,7 @@ impl Applying<'_> {
     fn join(&mut self, level: u8, left: Entry, right: Entry) -> Result<List> {
         let (mut left, right) = (self.entries_of(left)?, self.entries_of(right)?);
         let seam_fits = level > 0
+            && !mark::planted("seam-not-merged")
             && match (left.entries.last(), right.entries.first()) {
                 (Some(last), Some(first)) => self.fit_together(level - 1, last, first),
                 _ => false,
@@ -217,7 +218,8 @@ impl Applying<'_> {
         let List { level, entries, size: mut size_left, appending } = list;
         let least = if level == 0 { 1 } else { 2 };
         let empty = || List { level, entries: Vec::new(), size: 0, appending };
-        let mut pieces_left = if appending { 1 } else { self.fewest_pieces(level, &entries) };
+        let evenly = !appending || mark::planted("appending-splits-evenly");
+        let mut pieces_left = if !evenly { 1 } else { self.fewest_pieces(level, &entries) };
         let mut pieces = Vec::with_capacity(pieces_left);
         let mut piece = empty();
         for entry in entries {
@@ -258,9 +260,12 @@ impl Applying<'_> {
         let (mut rows, mut bytes, mut reduction) = (0, 0, Vec::new());
         if list.level == 0 {
             let refer = |entry| self.row(entry);
-            let all: Vec<(&[u8], &[u8])> = list.entries.iter().map(refer).collect();
+            let mut all: Vec<(&[u8], &[u8])> = list.entries.iter().map(refer).collect();
+            if mark::planted("reduction-misses-last-row") {
+                all.pop();
+            }
             self.shape.reducer.reduce(&all, &mut reduction)?;
-            (rows, bytes) = (all.len() as u64, list.size as u64);
+            (rows, bytes) = (list.entries.len() as u64, list.size as u64);
         } else {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(list.entries.len());
             for entry in &list.entries {

@@ -54,7 +54,7 @@ pub struct Draft {
 /// use rereduce::vocabulary::Json;
 /// let body = br#"{"_attachments":{"a":{"data":"aGVsbG8="},"b":{"stub":true,"revpos":2}}}"#;
 /// let draft = Draft::from_json(Json::parse(body).unwrap()).unwrap();
-/// assert_eq!(draft.attachments[0].source, AttachmentSource::Inline(b"hello".to_vec()));
+/// assert_eq!(draft.attachments[0].source, AttachmentSource::Inline { data: b"hello".to_vec(), revpos: None });
 /// assert_eq!(draft.attachments[1].content_type, "application/octet-stream");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,14 +72,19 @@ pub struct AttachmentDraft {
 /// ```
 /// use rereduce::doc::AttachmentSource;
 /// let stub = AttachmentSource::Stub { revpos: None, digest: None };
-/// assert_ne!(stub, AttachmentSource::Inline(Vec::new()));
+/// assert_ne!(stub, AttachmentSource::Inline { data: Vec::new(), revpos: None });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachmentSource {
-    /// Here. `revpos` is given by the edit, or kept for a replicated revision.
-    Inline(Vec<u8>),
-    /// In the revision that the edit is based on; both members are to be compared with what is
-    /// there, if they were given.
+    /// Here.
+    Inline {
+        /// The content.
+        data: Vec<u8>,
+        /// The generation at which a replicated revision's content came in; an edit sets its own.
+        revpos: Option<u64>,
+    },
+    /// In the revision that the edit is based on; `revpos` is to be compared with what is there,
+    /// if it was given.
     Stub {
         /// The generation at which the content came in.
         revpos: Option<u64>,
@@ -97,6 +102,17 @@ pub enum AttachmentSource {
         /// What their digest must be.
         digest: Option<Digest>,
     },
+}
+
+impl AttachmentSource {
+    /// The generation at which the content came in, if this was said.
+    pub fn revpos(&self) -> Option<u64> {
+        match self {
+            AttachmentSource::Inline { revpos, .. }
+            | AttachmentSource::Stub { revpos, .. }
+            | AttachmentSource::Follows { revpos, .. } => *revpos,
+        }
+    }
 }
 
 impl Draft {
@@ -225,7 +241,7 @@ fn parse_source(name: &str, value: &Json) -> Result<AttachmentSource> {
     }
     let data = value.member("data").and_then(Json::as_str).and_then(decode_base64);
     let data = data.ok_or_else(|| bad("attachment data", name, "data in base64"))?;
-    Ok(AttachmentSource::Inline(data))
+    Ok(AttachmentSource::Inline { data, revpos })
 }
 
 /// Base64 with white space between the digits and with whole padding, as CouchDB takes it.
@@ -340,7 +356,8 @@ mod tests {
                 "f":{"follows":true,"length":9,"encoding":"gzip","encoded_length":7}}}"#,
         );
         let [inline, stub, follows] = &draft.unwrap().attachments[..] else { panic!() };
-        assert_eq!(inline.source, AttachmentSource::Inline(vec![0, 1, 2]));
+        let expected = AttachmentSource::Inline { data: vec![0, 1, 2], revpos: None };
+        assert_eq!(inline.source, expected);
         assert_eq!(stub.source, AttachmentSource::Stub { revpos: None, digest: None });
         let AttachmentSource::Follows { length, encoding, .. } = &follows.source else { panic!() };
         assert_eq!((*length, *encoding), (Some(7), Encoding::Gzip));

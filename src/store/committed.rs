@@ -193,6 +193,16 @@ impl<R: Roots> CommittedFile<R> {
         recovered_state::<R>(&file, &recovered, cache_bytes)?.at(number)
     }
 
+    /// Time by the clock of the environment.
+    pub(crate) fn now(&self) -> Duration {
+        self.env.clock.now()
+    }
+
+    /// How this handle was opened.
+    pub(crate) fn access(&self) -> Access {
+        self.options.access
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -210,11 +220,6 @@ impl<R: Roots> CommittedFile<R> {
             self.refresh()?;
         }
         Ok(self.published.load())
-    }
-
-    /// The newest state of a writing handle, without looking at the disk.
-    pub(crate) fn published(&self) -> Arc<Committed<R>> {
-        self.published.load()
     }
 
     /// The newest state together with its version, for [`CommittedFile::wait_newer`].
@@ -407,7 +412,7 @@ impl<R: Roots> CommittedFile<R> {
         hold: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
-        drop(self.writing(&mut locked(&self.writer))?);
+        self.writing(&mut locked(&self.writer))?;
         let _running = Running::begin(&self.compacting, &self.path)?;
         let target = sibling(&self.path, "compact");
         let result = self.compact_into(&target, copier, hold, watch);

@@ -7,6 +7,7 @@
 
 mod json;
 mod operation;
+mod operation_db;
 mod operation_kv;
 mod path;
 mod range;
@@ -14,6 +15,7 @@ mod revision;
 
 pub use json::{BigInteger, Json, Number};
 pub use operation::{Slot, Word};
+pub use operation_db::{Base, DbOp, DocEdit, Replica, Which};
 pub use operation_kv::KvOp;
 pub use path::RevPath;
 pub use range::{Direction, KeyRange};

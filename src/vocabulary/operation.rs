@@ -43,7 +43,7 @@ pub struct Word<'a>(pub &'a [u8]);
 const REPEATED_BYTES_MIN: usize = 40;
 
 fn is_bare(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/' | b'+')
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'/')
 }
 
 impl fmt::Display for Word<'_> {
@@ -203,7 +203,8 @@ impl<'a> Line<'a> {
         Err(self.refuse(expected))
     }
 
-    fn digits<N: std::str::FromStr>(&mut self) -> Result<N> {
+    /// A decimal number.
+    pub(super) fn digits<N: std::str::FromStr>(&mut self) -> Result<N> {
         let end =
             self.rest.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.rest.len());
         let (digits, rest) = self.rest.split_at(end);

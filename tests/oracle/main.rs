@@ -4,4 +4,5 @@ mod imports;
 mod plug_in;
 mod revtree;
 mod store;
+mod toy_db;
 mod toy_kv;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rereduce::btree::TreeOptions;
-use rereduce::env::{Disk, Env, MemoryDisk};
+use rereduce::env::{Env, MemoryDisk};
 use rereduce::file::Protocol;
 use rereduce::kv::{KvSnapshot, OrderedKv};
 use rereduce::reduce::{Reducer, Row, SumDecimal};

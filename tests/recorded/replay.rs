@@ -248,7 +248,7 @@ fn multipart(body: &[u8], boundary: &str) -> Result<Draft, Answer> {
         if length != Some(content.len() as u64) {
             return Err(bad_request());
         }
-        attachment.source = AttachmentSource::Inline(content);
+        attachment.source = AttachmentSource::Inline { data: content, revpos: None };
     }
     Ok(draft)
 }
@@ -408,9 +408,11 @@ fn shown(store: &Store, id: &DocId, rev: &Rev, request: &Request) -> Json {
 fn get(store: &Store, id: &DocId, request: &Request) -> Result<Answer, Answer> {
     let (latest, tree) = (request.is("latest"), store.tree(id));
     if let Some(list) = request.query("open_revs") {
-        let revs: Option<Vec<Rev>> = match Json::parse(list.as_bytes()) {
+        let revs = match Json::parse(list.as_bytes()) {
             Ok(Json::Array(list)) => {
-                Some(list.iter().map(|rev| rev.as_str().unwrap().parse().unwrap()).collect())
+                let revs: Option<Vec<Rev>> =
+                    list.iter().map(|rev| rev.as_str()?.parse().ok()).collect();
+                Some(revs.ok_or_else(bad_request)?)
             }
             _ => None,
         };

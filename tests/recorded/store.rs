@@ -266,8 +266,8 @@ fn take_attachments(
     generation: Option<u64>,
 ) -> Result<Attachments, Answer> {
     let take = |draft: AttachmentDraft| match draft.source {
-        AttachmentSource::Inline(content) => {
-            Ok(encode(&draft.name, &draft.content_type, &content, generation.unwrap_or(1)))
+        AttachmentSource::Inline { data, .. } => {
+            Ok(encode(&draft.name, &draft.content_type, &data, generation.unwrap_or(1)))
         }
         AttachmentSource::Stub { revpos, .. } => {
             let same = |(record, _): &&(Attachment, Vec<u8>)| {
