@@ -212,7 +212,6 @@ impl Run<'_> {
                 attachments: revision.attachments.iter().map(|kept| sent(kept, stubs)).collect(),
             })
             .collect();
-        let before = self.model.newest().clone();
         let results = match self.handle().edit(&edits) {
             Ok(results) => results,
             Err(error) => {
@@ -229,11 +228,8 @@ impl Run<'_> {
         }
         let mut next = self.model.next();
         for ((edit, base, revision, _), result) in batch.into_iter().zip(results) {
-            // A conflict with the state before the batch stays one within the batch.
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
+            // Later edits of a batch see what the earlier ones did.
+            let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             match (accepted, result) {
                 (Err(()), Err(error)) if error.class() == ErrorClass::Conflict => {}
                 (Err(()), Ok(rev)) => return Err(differs("a conflict", rev)),
@@ -319,7 +315,7 @@ impl Run<'_> {
     /// keeps.
     fn purges(&mut self) -> Result<bool, Stop> {
         let Some(found) = self.handle().purges() else { return Ok(false) };
-        let found: Vec<_> = found?.into_iter().filter(|(_, revs)| !revs.is_empty()).collect();
+        let found = found?;
         let state = self.model.newest();
         let kept = self.purges_kept.min(state.purge_limit);
         let least = state.purges.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
@@ -561,13 +557,9 @@ impl Run<'_> {
         view: &dyn DbView,
         batch: Vec<(DocEdit, Option<Rev>, Revision)>,
     ) -> Result<State, Error> {
-        let before = self.model.newest();
         let mut next = self.model.next();
         for (edit, base, revision) in batch {
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
+            let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             let Ok(parent) = accepted else { continue };
             let generation = parent.as_ref().map_or(0, |parent| parent.generation) + 1;
             let known = next.documents.get(&edit.id).map_or_else(Vec::new, |known| known.leaves());
@@ -575,7 +567,7 @@ impl Run<'_> {
                 let parents = leaf.history.len().checked_sub(2).map(|index| &leaf.history[index]);
                 leaf.rev.generation == generation
                     && !known.contains(&leaf.rev)
-                    && (leaf.deleted, &leaf.body) == (deletes, &revision.body)
+                    && (leaf.deleted, &leaf.body) == (revision.deleted, &revision.body)
                     && (parents.is_none() || parents == parent.as_ref())
             });
             if let Some(made) = made {

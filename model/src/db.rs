@@ -88,7 +88,7 @@ pub struct State {
     pub documents: BTreeMap<String, Document>,
     /// The local documents' bodies.
     pub locals: BTreeMap<String, String>,
-    /// What was purged, the oldest first; purges of nothing are left out.
+    /// What was purged, the oldest first: documents and the revisions that the purges named.
     pub purges: Vec<(String, Vec<Rev>)>,
     /// How many revisions of a history a write keeps.
     pub revs_limit: u64,
@@ -141,6 +141,8 @@ impl State {
     pub fn accept(&self, id: &str, base: Option<&Rev>, deletes: bool) -> Result<Option<Rev>, ()> {
         match (self.documents.get(id), base) {
             (None, base) => Ok(base.cloned()),
+            // A tombstone is not edited by its name once all leaves are tombstones.
+            (Some(document), Some(_)) if document.deleted() => Err(()),
             (Some(document), Some(base)) => {
                 if leaves(&document.paths).contains(base) {
                     Ok(Some(base.clone()))
@@ -188,6 +190,7 @@ impl State {
     /// answers which they were.
     // spec: MODEL-9
     pub fn purge(&mut self, id: &str, revs: &[Rev]) -> Vec<Rev> {
+        self.purges.push((id.to_owned(), revs.to_vec()));
         let Some(document) = self.documents.get_mut(id) else { return Vec::new() };
         let all = document.leaves();
         let purged: Vec<Rev> = revs.iter().filter(|rev| all.contains(rev)).cloned().collect();
@@ -201,7 +204,6 @@ impl State {
         if document.paths.is_empty() {
             self.documents.remove(id);
         }
-        self.purges.push((id.to_owned(), purged.clone()));
         purged
     }
 

@@ -62,23 +62,29 @@ fn at(path: &Path, generation: u64) -> Option<&Rev> {
     path.iter().find(|rev| rev.generation == generation)
 }
 
-/// Keeps the last `limit` revisions of each history, and joins again what still meets.
+/// Joins histories that meet by now, and keeps what is among the last `limit` revisions of some
+/// history; each history keeps of itself what reaches back from its end without a gap.
 ///
 /// ```
 /// use rereduce_model::revtree::{Paths, path, stem};
 /// let tree = Paths::from([path("1-a 2-b 3-c 4-d"), path("1-a 2-b 3-e")]);
 /// let stemmed = Paths::from([path("2-b 3-c 4-d"), path("2-b 3-e")]);
-/// assert_eq!(stem(&tree, 2), Paths::from([path("2-b 3-e"), path("3-c 4-d")]));
-/// assert_eq!(stem(&stemmed, 3), stemmed);
+/// assert_eq!(stem(&tree, 2), stemmed);
+/// assert_eq!(stem(&tree, 1), Paths::from([path("3-e"), path("4-d")]));
 /// ```
 pub fn stem(paths: &Paths, limit: usize) -> Paths {
-    let cut = |path: &Path| path[path.len().saturating_sub(limit)..].to_vec();
-    let mut stemmed = Paths::new();
+    let mut joined = Paths::new();
     // In order of their first revision, so that a history never has to join two others.
-    for path in paths.iter().map(cut).collect::<Paths>() {
-        merge(&mut stemmed, path);
+    for path in paths {
+        merge(&mut joined, path.clone());
     }
-    stemmed
+    let last = |path: &Path| path[path.len().saturating_sub(limit)..].to_vec();
+    let kept: BTreeSet<Rev> = joined.iter().flat_map(last).collect();
+    let cut = |path: &Path| {
+        let forgotten = path.iter().rposition(|rev| !kept.contains(rev));
+        path[forgotten.map_or(0, |position| position + 1)..].to_vec()
+    };
+    joined.iter().map(cut).collect()
 }
 
 /// The newest revision of each history.

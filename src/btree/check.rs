@@ -6,6 +6,8 @@
 //! Invariant: damage ends the check of one subtree only, so everything else that is wrong under
 //! this root is found too. Memory: one node per level.
 
+use std::collections::BTreeSet;
+
 use super::build::{Builder, Nowhere};
 use super::cache::NodeSource;
 use super::node::{Node, header_size, row_size};
@@ -80,6 +82,9 @@ pub enum Rule {
         /// The level it says.
         got: u8,
     },
+    /// The node was met before: two pointers lead to it. It is not entered again, so that a tree
+    /// in which every level points twice at the next one ends.
+    MetTwice,
     /// A key is not greater than the key before it, perhaps in another leaf.
     KeyOrder,
     /// The key that the parent has is not the smallest below the node.
@@ -124,6 +129,8 @@ struct Found {
 struct Checking<'a> {
     nodes: &'a dyn NodeSource,
     shape: &'a Shape,
+    /// Where the nodes met so far lie.
+    met: BTreeSet<u64>,
     checked: Checked,
     last_key: Option<Vec<u8>>,
     fresh: Builder,
@@ -141,6 +148,7 @@ impl Tree {
         let mut checking = Checking {
             nodes,
             shape,
+            met: BTreeSet::new(),
             checked: Checked::default(),
             last_key: None,
             fresh: Builder::new(shape),
@@ -182,6 +190,10 @@ impl Checking<'_> {
     /// Checks the node at `pointer` and everything below it; `None` if something there cannot be
     /// read, so that nothing can be said about its parents' numbers.
     fn subtree(&mut self, pointer: Pointer, level: u8) -> Result<Option<Found>> {
+        if !self.met.insert(pointer.offset()) {
+            self.report(pointer, Rule::MetTwice);
+            return Ok(None);
+        }
         let node = match self.nodes.node(pointer) {
             Ok(node) => node,
             Err(error) if error.is_corrupt() => {

@@ -54,7 +54,8 @@ pub struct Draft {
 /// use rereduce::vocabulary::Json;
 /// let body = br#"{"_attachments":{"a":{"data":"aGVsbG8="},"b":{"stub":true,"revpos":2}}}"#;
 /// let draft = Draft::from_json(Json::parse(body).unwrap()).unwrap();
-/// assert_eq!(draft.attachments[0].source, AttachmentSource::Inline { data: b"hello".to_vec(), revpos: None });
+/// let hello = AttachmentSource::Inline { data: b"hello".to_vec(), revpos: None };
+/// assert_eq!(draft.attachments[0].source, hello);
 /// assert_eq!(draft.attachments[1].content_type, "application/octet-stream");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,8 +120,8 @@ impl Draft {
     /// Takes a document apart.
     ///
     /// Fails with [`Error::BadInput`] for what CouchDB refuses, the first offending member first;
-    /// `what` tells the kind: `document`, `document id`, `revision`, `special member`, `_revisions`,
-    /// `attachment name` or `attachment data`.
+    /// `what` tells the kind: `document`, `document id`, `revision`, `special member`,
+    /// `_revisions`, `attachment name` or `attachment data`.
     // spec: DOC-11
     pub fn from_json(json: Json) -> Result<Draft> {
         let Json::Object(members) = json else {

@@ -43,6 +43,12 @@ impl fmt::Display for Base {
 }
 
 /// One edit of a batch: `ID@BASE=BODY`, or `ID@BASE=-` for a deletion.
+///
+/// ```
+/// use rereduce::vocabulary::{Base, DbOp, DocEdit};
+/// let deletion = DocEdit { id: "a".into(), base: Base::Winner, body: None };
+/// assert_eq!(DbOp::Edit(vec![deletion]).to_string(), "edit a@winner=-");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DocEdit {
     /// The document.
@@ -54,6 +60,15 @@ pub struct DocEdit {
 }
 
 /// One replicated revision: `ID@BASE+a+b~ANCESTORS=BODY`.
+///
+/// ```
+/// use rereduce::vocabulary::{DbOp, Replica};
+/// let op: DbOp = "merge a@leaf0+x+y~2=7".parse()?;
+/// let DbOp::Merge(replicas) = op else { panic!("it is a merge") };
+/// assert_eq!(replicas[0].letters, b"xy");
+/// assert_eq!((replicas[0].ancestors, replicas[0].body), (2, Some(7)));
+/// # Ok::<(), rereduce::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     /// The document.
@@ -69,6 +84,11 @@ pub struct Replica {
 }
 
 /// Which revisions of a document are read.
+///
+/// ```
+/// use rereduce::vocabulary::{Base, Which};
+/// assert_ne!(Which::Leaves, Which::Latest(Base::Winner));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     /// The winner, unless it is a deletion.
@@ -88,7 +108,8 @@ pub enum Which {
 /// let op: DbOp = "edit a@winner=5 b@new=-".parse().unwrap();
 /// let edit = |id: &str, base, body| DocEdit { id: id.into(), base, body };
 /// assert_eq!(op, DbOp::Edit(vec![edit("a", Base::Winner, Some(5)), edit("b", Base::New, None)]));
-/// assert_eq!("merge a@leaf0+x+y~2=7".parse::<DbOp>().unwrap().to_string(), "merge a@leaf0+x+y~2=7");
+/// let line = "merge a@leaf0+x+y~2=7";
+/// assert_eq!(line.parse::<DbOp>().unwrap().to_string(), line);
 /// assert!("edit a".parse::<DbOp>().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
