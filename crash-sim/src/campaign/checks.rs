@@ -2,7 +2,10 @@
 //!
 //! Invariant: a check is silent about the engine as it is, and says what it found otherwise.
 
-use super::{Context, subject};
+use rereduce_model::{CheckConfig, check_kv};
+
+use super::model::{OnSimDisk, PROFILES};
+use super::{Context, footer as footers, revtree, subject};
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
 use crate::plan::{Errno, Failure, Fault, Pages, Plan, Verb};
@@ -20,8 +23,17 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "crash", run: |context| crash(context, "verified") },
         Check { name: "barrier", run: |context| crash(context, "barrier") },
         Check { name: "failing", run: failing },
+        Check { name: "footer", run: footer },
+        Check { name: "model", run: model },
+        Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
     ]
 }
+
+/// Revisions of the largest trees.
+const REVTREE_NODES: usize = 4;
+
+/// Histories of the model check.
+const HISTORIES: u64 = 20;
 
 /// Commits, replacements, removals, a kill, a clean close and a compaction.
 const SCRIPT: &str = "commit a=1; commit b=k*3000; commit a=2 c=3; crash; commit a=-; reopen; \
@@ -48,13 +60,14 @@ fn failing(context: &Context) -> Result<(), String> {
     let (subject, workload) = (subject("store")?, workload("verified", script)?);
     let broken = Failure::new(Errno::InputOutput);
     let kinds = [
-        (Verb::Sync, broken),
-        (Verb::Sync, broken.pages(Pages::Reverted)),
-        (Verb::Append, Failure::new(Errno::NoSpace).written(700)),
-        (Verb::Read, broken),
+        (Verb::Sync, broken, 12),
+        (Verb::Sync, broken.pages(Pages::Reverted), 12),
+        (Verb::Append, Failure::new(Errno::NoSpace).written(700), 12),
+        // Most calls read; those of an opening are among the first of every handle.
+        (Verb::Read, broken, 120),
     ];
-    for (verb, failure) in kinds {
-        for nth in 1..=12 {
+    for (verb, failure, last) in kinds {
+        for nth in 1..=last {
             let plan = Plan::default().and(Fault { verb, nth, failure, forever: false });
             let mut explorer = context.explorer(FaultModel::POWER);
             (explorer.sets_max, explorer.plan) = (12, plan);
@@ -62,6 +75,23 @@ fn failing(context: &Context) -> Result<(), String> {
                 return Err(violation.to_string());
             }
         }
+    }
+    Ok(())
+}
+
+fn footer(context: &Context) -> Result<(), String> {
+    let figures = footers::run(&Context { loud: false, ..context.clone() })?;
+    if figures.succeeded() { Ok(()) } else { Err(figures.to_string()) }
+}
+
+/// Histories without and with failing calls; each history is guarded against panics by itself.
+fn model(context: &Context) -> Result<(), String> {
+    for (profile, faults) in PROFILES.iter().flat_map(|profile| [(profile, false), (profile, true)])
+    {
+        let engine = OnSimDisk::new(profile, context.seed, faults)?;
+        let (seed, histories) = (context.seed, HISTORIES);
+        let config = CheckConfig { seed, histories, faults, ..CheckConfig::default() };
+        check_kv(&engine, &config).map_err(|violation| violation.to_string())?;
     }
     Ok(())
 }
