@@ -25,6 +25,6 @@ pub use draft::{AttachmentDraft, AttachmentSource, Draft};
 pub use encoder::{AttachmentDecoder, AttachmentEncoder};
 pub use id::DocId;
 pub use parse::{DEPTH_MAX, DIGITS_MAX};
-pub use print::{write_shown, write_stored};
+pub use print::{write_shown, write_stored, write_stored_object};
 pub use revision_id::{recreated_revision_id, revision_id};
 pub use revtree::{EditParent, Found, MergeKind, Merged, OpenRev, RevData, RevTree};

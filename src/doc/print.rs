@@ -53,6 +53,12 @@ pub fn write_stored(json: &Json, out: &mut Vec<u8>) {
     Printer { keeps_sign_of_zero }.value(json, out);
 }
 
+/// Like [`write_stored`], for the members of an object.
+pub fn write_stored_object(members: &[(String, Json)], out: &mut Vec<u8>) {
+    let keeps_sign_of_zero = !mark::planted("json-stored-zero-unsigned");
+    Printer { keeps_sign_of_zero }.object(members, out);
+}
+
 impl fmt::Display for Json {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut bytes = Vec::new();
@@ -85,19 +91,21 @@ impl Printer {
                 }
                 out.push(b']');
             }
-            Json::Object(members) => {
-                out.push(b'{');
-                for (index, (name, value)) in members.iter().enumerate() {
-                    if index > 0 {
-                        out.push(b',');
-                    }
-                    write_string(name, out);
-                    out.push(b':');
-                    self.value(value, out);
-                }
-                out.push(b'}');
-            }
+            Json::Object(members) => self.object(members, out),
         }
+    }
+
+    fn object(&self, members: &[(String, Json)], out: &mut Vec<u8>) {
+        out.push(b'{');
+        for (index, (name, value)) in members.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write_string(name, out);
+            out.push(b':');
+            self.value(value, out);
+        }
+        out.push(b'}');
     }
 
     fn float(&self, value: f64, out: &mut Vec<u8>) {

@@ -1,0 +1,41 @@
+//! The model shares words with the engine, and nothing else: the imports of its files are counted.
+
+use std::{fs, path::Path};
+
+/// What each kind of file of the model may name of the engine's crate.
+fn allowed(file: &str) -> &'static [&'static str] {
+    let checker = ["check_", "play_"].iter().any(|prefix| file.starts_with(prefix));
+    match checker {
+        true => &["vocabulary", "kv", "reduce", "Error", "ErrorClass", "Result", "{"],
+        false => &["vocabulary"],
+    }
+}
+
+// spec: MODEL-5
+#[test]
+fn the_models_files_import_only_plain_words_of_the_engine() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("model/src");
+    let mut files = 0;
+    for entry in fs::read_dir(source).unwrap() {
+        let path = entry.unwrap().path();
+        let file = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (number, line) in code.enumerate() {
+            for used in line.split("rereduce::").skip(1) {
+                let name = used.split(|byte: char| !byte.is_alphanumeric() && byte != '{').next();
+                let name = name.unwrap();
+                let name = if name.starts_with('{') { "{" } else { name };
+                assert!(allowed(&file).contains(&name), "{file}, code line {number}: {line}");
+                if name == "{" {
+                    let list = used.trim_start_matches('{').split('}').next().unwrap();
+                    for name in list.split(',').filter_map(|item| item.split_whitespace().next()) {
+                        assert!(allowed(&file).contains(&name), "{file}, {number}: {line}");
+                    }
+                }
+            }
+        }
+        files += 1;
+    }
+    assert!(files >= 5, "the model's files were not found");
+}
