@@ -472,13 +472,13 @@ impl Editing<'_> {
                 let attachment = held.attachment.clone();
                 Ok(Resolved { attachment, data: ResolvedData::Held(held) })
             }
-            AttachmentSource::Inline { content, .. } => {
-                let (size, limit) = (content.len() as u64, self.options.attachment_bytes_max);
+            AttachmentSource::Inline { data, .. } => {
+                let (size, limit) = (data.len() as u64, self.options.attachment_bytes_max);
                 if size > limit {
                     return Err(Error::TooLarge { what: "attachment", size, limit });
                 }
                 let (attachment, stored) =
-                    attach::encode_whole(&draft.name, &draft.content_type, content);
+                    attach::encode_whole(&draft.name, &draft.content_type, data);
                 Ok(shared_or(of_document, attachment, ResolvedData::New(stored)))
             }
             AttachmentSource::Follows { digest, .. } => {

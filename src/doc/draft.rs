@@ -54,7 +54,7 @@ pub struct Draft {
 /// use rereduce::vocabulary::Json;
 /// let body = br#"{"_attachments":{"a":{"data":"aGVsbG8="},"b":{"stub":true,"revpos":2}}}"#;
 /// let draft = Draft::from_json(Json::parse(body).unwrap()).unwrap();
-/// let hello = AttachmentSource::Inline { content: b"hello".to_vec(), revpos: None };
+/// let hello = AttachmentSource::Inline { data: b"hello".to_vec(), revpos: None };
 /// assert_eq!(draft.attachments[0].source, hello);
 /// assert_eq!(draft.attachments[1].content_type, "application/octet-stream");
 /// ```
@@ -73,16 +73,15 @@ pub struct AttachmentDraft {
 /// ```
 /// use rereduce::doc::AttachmentSource;
 /// let stub = AttachmentSource::Stub { revpos: None, digest: None };
-/// assert_ne!(stub, AttachmentSource::Inline { content: Vec::new(), revpos: None });
+/// assert_ne!(stub, AttachmentSource::Inline { data: Vec::new(), revpos: None });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AttachmentSource {
     /// Here.
     Inline {
-        /// The bytes.
-        content: Vec<u8>,
-        /// The generation at which the content came in: believed for a replicated revision,
-        /// while an edit's own content comes in with the edit.
+        /// The content.
+        data: Vec<u8>,
+        /// The generation at which a replicated revision's content came in; an edit sets its own.
         revpos: Option<u64>,
     },
     /// In the revision that the edit is based on; `revpos` is to be compared with what is there,
@@ -121,8 +120,8 @@ impl Draft {
     /// Takes a document apart.
     ///
     /// Fails with [`Error::BadInput`] for what CouchDB refuses, the first offending member first;
-    /// `what` tells the kind: `document`, `document id`, `revision`, `special member`, `_revisions`,
-    /// `attachment name` or `attachment data`.
+    /// `what` tells the kind: `document`, `document id`, `revision`, `special member`,
+    /// `_revisions`, `attachment name` or `attachment data`.
     // spec: DOC-11
     pub fn from_json(json: Json) -> Result<Draft> {
         let Json::Object(members) = json else {
@@ -241,9 +240,9 @@ fn parse_source(name: &str, value: &Json) -> Result<AttachmentSource> {
         };
         return Ok(AttachmentSource::Follows { length, encoding, revpos, digest });
     }
-    let content = value.member("data").and_then(Json::as_str).and_then(decode_base64);
-    let content = content.ok_or_else(|| bad("attachment data", name, "data in base64"))?;
-    Ok(AttachmentSource::Inline { content, revpos })
+    let data = value.member("data").and_then(Json::as_str).and_then(decode_base64);
+    let data = data.ok_or_else(|| bad("attachment data", name, "data in base64"))?;
+    Ok(AttachmentSource::Inline { data, revpos })
 }
 
 /// Base64 with white space between the digits and with whole padding, as CouchDB takes it.
@@ -358,7 +357,7 @@ mod tests {
                 "f":{"follows":true,"length":9,"encoding":"gzip","encoded_length":7}}}"#,
         );
         let [inline, stub, follows] = &draft.unwrap().attachments[..] else { panic!() };
-        let expected = AttachmentSource::Inline { content: vec![0, 1, 2], revpos: Some(7) };
+        let expected = AttachmentSource::Inline { data: vec![0, 1, 2], revpos: Some(7) };
         assert_eq!(inline.source, expected);
         assert_eq!(stub.source, AttachmentSource::Stub { revpos: None, digest: None });
         let AttachmentSource::Follows { length, encoding, .. } = &follows.source else { panic!() };

@@ -47,7 +47,7 @@ fn edit(db: &Database, edit: &DbEdit) -> Result<DocEdit> {
         let source = match &attachment.content {
             None => rereduce::doc::AttachmentSource::Stub { revpos: None, digest: None },
             Some(content) if content.len() % 2 == 0 => {
-                rereduce::doc::AttachmentSource::Inline { content: content.clone(), revpos: None }
+                rereduce::doc::AttachmentSource::Inline { data: content.clone(), revpos: None }
             }
             Some(content) => {
                 let mut upload = db.upload(&attachment.name, &attachment.media);

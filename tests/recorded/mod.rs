@@ -27,7 +27,7 @@ pub(crate) fn leaves_of(database: &str) -> Vec<String> {
 pub(crate) fn revision_of(leaf: &str) -> (Rev, Rev) {
     let draft = Draft::from_json(Json::parse(leaf.as_bytes()).unwrap()).unwrap();
     let record = |name: &str, content_type: &str, source: &AttachmentSource| {
-        let AttachmentSource::Inline { content, .. } = source else { panic!("{leaf}") };
+        let AttachmentSource::Inline { data: content, .. } = source else { panic!("{leaf}") };
         encode(name, content_type, content, 1).0
     };
     let attachments: Vec<Attachment> = draft

@@ -248,7 +248,7 @@ fn multipart(body: &[u8], boundary: &str) -> Result<Draft, Answer> {
         if length != Some(content.len() as u64) {
             return Err(bad_request());
         }
-        attachment.source = AttachmentSource::Inline { content, revpos };
+        attachment.source = AttachmentSource::Inline { data: content, revpos };
     }
     Ok(draft)
 }
