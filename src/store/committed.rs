@@ -399,6 +399,9 @@ pub(crate) trait Copier<R> {
     fn agree(&self, original: &R, copied: &R) -> bool;
 }
 
+/// Runs a compaction's last round where no commit can begin.
+pub(crate) type Hold<'a> = dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
+
 /// Rounds of catching up before the one that holds the writer.
 const FREE_ROUNDS_MAX: usize = 8;
 
@@ -409,7 +412,7 @@ impl<R: Roots> CommittedFile<R> {
     pub(crate) fn compact(
         &self,
         copier: &mut dyn Copier<R>,
-        hold: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+        hold: &Hold<'_>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
         self.writing(&mut locked(&self.writer))?;
@@ -427,7 +430,7 @@ impl<R: Roots> CommittedFile<R> {
         &self,
         target: &Path,
         copier: &mut dyn Copier<R>,
-        hold: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+        hold: &Hold<'_>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
         let mut reached = self.published.load();
