@@ -213,12 +213,15 @@ impl Editing<'_> {
                 Ok(Reply::Edited(replies))
             }
             Request::Purge(revisions) => Ok(Reply::Purged(self.purge(revisions))),
+            // As in CouchDB, each setting of a limit takes a sequence.
             Request::RevsLimit(limit) => {
                 self.roots.revs_limit = *limit;
+                self.roots.update_seq += 1;
                 Ok(Reply::Done)
             }
             Request::PurgeInfosLimit(limit) => {
                 self.roots.purge_infos_limit = *limit;
+                self.roots.update_seq += 1;
                 Ok(Reply::Done)
             }
         }
