@@ -21,7 +21,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// assert_eq!(error.class(), ErrorClass::Limit);
 /// assert_eq!(
 ///     error.to_string(),
-///     "document of 9000000 bytes is over the limit of 8000000 bytes; make it smaller or raise the limit"
+///     "document of 9000000 bytes is over the limit of 8000000 bytes; \
+///      make it smaller or raise the limit"
 /// );
 /// ```
 #[derive(Clone, Debug, thiserror::Error)]

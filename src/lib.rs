@@ -8,12 +8,25 @@ pub mod vocabulary;
 
 pub mod env;
 
+mod sync;
+
+pub mod commit_queue;
+pub mod publish;
+
 pub mod checksum;
 pub mod codec;
 
 pub mod kv;
+pub mod reduce;
 
 pub mod file;
-pub mod reduce;
+
+pub mod btree;
+
+pub mod store;
+
+pub mod doc;
+
+pub mod db;
 
 pub use error::{Corruption, Error, ErrorClass, Result};

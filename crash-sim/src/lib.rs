@@ -1,1 +1,46 @@
-//! placeholder, replaced by its owner.
+//! crash-sim: a simulated disk, every state that a crash can leave of a run, and a judge.
+//!
+//! Read in this order: [`SimDisk`] records what an engine does to a disk ([`Entry`], [`Call`]); a
+//! [`Scene`] is one crash point of that record; a [`Choice`] says what survives there, as far as a
+//! [`FaultModel`] allows it; an [`Image`] is the outcome. An [`Explorer`] walks through all of them
+//! for a [`Target`] and reports the first [`Violation`], which [`shrink`] makes small.
+//!
+//! Invariant: nothing here depends on time, on real randomness or on the number of threads; what
+//! was found once is found again by its replay command.
+
+mod cache;
+mod campaign;
+mod choices;
+mod disk;
+mod explore;
+mod fault;
+mod figures;
+mod image;
+mod oracle;
+mod plan;
+mod planted;
+mod random;
+mod scene;
+mod shrink;
+mod subject;
+mod target;
+mod targets;
+mod trace;
+
+pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
+pub use choices::{EXHAUSTIVE_UNITS, choices};
+pub use disk::{SECTOR_BYTES, SimDisk};
+pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
+pub use fault::{FaultKind, FaultModel, Gap, KindSet, Length, Survival};
+pub use figures::Figures;
+pub use image::Image;
+pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recover};
+pub use plan::{Errno, Failure, Fault, Pages, Plan, Verb};
+pub use planted::{PLANTED, Planted};
+pub use random::{Random, SeededEntropy, StillClock};
+pub use scene::{Choice, Scene};
+pub use shrink::shrink;
+pub use subject::Subject;
+pub use target::{Target, Workload};
+pub use targets::{KvOpener, KvState, KvTarget, OpenKv, StoreOpener};
+pub use trace::{Call, Entry};

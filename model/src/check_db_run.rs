@@ -217,7 +217,6 @@ impl Run<'_> {
                 attachments: revision.attachments.iter().map(|kept| sent(kept, stubs)).collect(),
             })
             .collect();
-        let before = self.model.newest().clone();
         let results = match self.handle().edit(&edits) {
             Ok(results) => results,
             Err(error) => {
@@ -234,11 +233,8 @@ impl Run<'_> {
         }
         let mut next = self.model.next();
         for ((edit, base, revision, _), result) in batch.into_iter().zip(results) {
-            // A conflict with the state before the batch stays one within the batch.
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
+            // Later edits of a batch see what the earlier ones did.
+            let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             match (accepted, result) {
                 (Err(Conflict), Err(error)) if error.class() == ErrorClass::Conflict => {}
                 (Err(Conflict), Ok(rev)) => return Err(differs("a conflict", rev)),
@@ -322,18 +318,33 @@ impl Run<'_> {
         self.written(purged.map(|_| ()), next).map(|()| true)
     }
 
-    /// The engine may forget older purges at any time, but never the newest ones that the limit
-    /// keeps.
     fn purges(&mut self) -> Result<bool, Stop> {
         let Some(found) = self.handle().purges() else { return Ok(false) };
-        let found: Vec<_> = found?.into_iter().filter(|(_, revs)| !revs.is_empty()).collect();
+        let found = found?;
         let state = self.model.newest();
+        match self.are_purges_of(&found, state) {
+            true => Ok(true),
+            false => Err(differs(format!("{:?}", state.purges), format!("{found:?}"))),
+        }
+    }
+
+    /// The engine may forget older purges at any time, but never the newest ones that the limit
+    /// keeps.
+    fn are_purges_of(&self, found: &[(String, Vec<Rev>)], state: &State) -> bool {
         let kept = self.purges_kept.min(state.purge_limit);
         let least = state.purges.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
-        if found.len() < least || !state.purges.ends_with(&found) {
-            return Err(differs(format!("{:?}", state.purges), format!("{found:?}")));
+        found.len() >= least && state.purges.ends_with(found)
+    }
+
+    /// Whether everything that can be read is as in `state`.
+    fn fits(&self, state: &State, view: &dyn DbView) -> Result<bool, Stop> {
+        if whole::compare(state, view, &self.locals).is_err() {
+            return Ok(false);
         }
-        Ok(true)
+        match self.handle().purges() {
+            Some(found) => Ok(self.are_purges_of(&found?, state)),
+            None => Ok(true),
+        }
     }
 
     fn limit(&mut self, op: &DbOp) -> Result<bool, Stop> {

@@ -9,7 +9,7 @@ use rereduce::vocabulary::{Rev, Slot};
 
 use crate::revtree::{Path, Paths, contains, leaves, merge, stem, winner};
 
-/// What was purged, the oldest first: a document and the leaves that it lost.
+/// What was purged, the oldest first: a document and the revisions that the purge named.
 pub type Purges = Vec<(String, Vec<Rev>)>;
 
 /// An interactive edit that is not accepted.
@@ -131,7 +131,7 @@ pub struct State {
     pub documents: BTreeMap<String, Document>,
     /// The local documents' bodies.
     pub locals: BTreeMap<String, String>,
-    /// What was purged, the oldest first; purges of nothing are left out.
+    /// What was purged, the oldest first: documents and the revisions that the purges named.
     pub purges: Purges,
     /// How many revisions of a history a write keeps.
     pub revs_limit: u64,
@@ -189,6 +189,8 @@ impl State {
     ) -> Result<Option<Rev>, Conflict> {
         match (self.documents.get(id), base) {
             (None, base) => Ok(base.cloned()),
+            // A tombstone is not edited by its name once all leaves are tombstones.
+            (Some(document), Some(_)) if document.deleted() => Err(Conflict),
             (Some(document), Some(base)) => {
                 if leaves(&document.paths).contains(base) {
                     Ok(Some(base.clone()))
@@ -247,6 +249,7 @@ impl State {
     /// answers which they were.
     // spec: MODEL-9
     pub fn purge(&mut self, id: &str, revs: &[Rev]) -> Vec<Rev> {
+        self.purges.push((id.to_owned(), revs.to_vec()));
         let Some(document) = self.documents.get_mut(id) else { return Vec::new() };
         let all = document.leaves();
         let purged: Vec<Rev> = revs.iter().filter(|rev| all.contains(rev)).cloned().collect();
@@ -260,7 +263,6 @@ impl State {
         if document.paths.is_empty() {
             self.documents.remove(id);
         }
-        self.purges.push((id.to_owned(), purged.clone()));
         purged
     }
 

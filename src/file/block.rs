@@ -17,36 +17,36 @@ pub const BLOCK_BYTES: u64 = 2048;
 
 /// Marker of a block that holds chunks or padding.
 // spec: FILE-2
-pub const DATA: u8 = 0x5a;
+pub(crate) const DATA: u8 = 0x5a;
 
 /// Marker of a block that holds one copy of a footer; differs from [`DATA`] in every bit.
 // spec: FILE-2
-pub const FOOTER: u8 = 0xa5;
+pub(crate) const FOOTER: u8 = 0xa5;
 
 /// Payload bytes in a data block.
 const ROOM: u64 = BLOCK_BYTES - 1;
 
 /// The first offset at or behind `offset` that can hold a payload byte.
-pub fn skip_marker(offset: u64) -> u64 {
+pub(crate) fn skip_marker(offset: u64) -> u64 {
     if offset.is_multiple_of(BLOCK_BYTES) { offset + 1 } else { offset }
 }
 
 /// The offset just behind a payload of `length` bytes that begins at `offset`, which is not the
 /// beginning of a block; `None` if it lies beyond any file.
-pub fn payload_end(offset: u64, length: u64) -> Option<u64> {
+pub(crate) fn payload_end(offset: u64, length: u64) -> Option<u64> {
     let room = BLOCK_BYTES - offset % BLOCK_BYTES;
     let markers = if length > room { (length - room).div_ceil(ROOM) } else { 0 };
     offset.checked_add(length)?.checked_add(markers)
 }
 
 /// The first block boundary at or behind `offset`.
-pub fn next_block(offset: u64) -> u64 {
+pub(crate) fn next_block(offset: u64) -> u64 {
     offset.next_multiple_of(BLOCK_BYTES)
 }
 
 /// Appends `payload` to `raw`, whose first byte lies at `base` in the file, with a marker wherever
 /// a block begins. Returns the offset of the first payload byte.
-pub fn push_payload(raw: &mut Vec<u8>, base: u64, payload: &[u8]) -> u64 {
+pub(crate) fn push_payload(raw: &mut Vec<u8>, base: u64, payload: &[u8]) -> u64 {
     let start = skip_marker(base + raw.len() as u64);
     let mut rest = payload;
     while !rest.is_empty() {
@@ -65,7 +65,7 @@ pub fn push_payload(raw: &mut Vec<u8>, base: u64, payload: &[u8]) -> u64 {
 /// Takes the markers out of `raw`, which begins at `offset` in the file. On a marker that is not
 /// [`DATA`] returns the offset of that block.
 // spec: FILE-2
-pub fn strip_markers(offset: u64, mut raw: Vec<u8>) -> Result<Vec<u8>, u64> {
+pub(crate) fn strip_markers(offset: u64, mut raw: Vec<u8>) -> Result<Vec<u8>, u64> {
     let first = next_block(offset) - offset;
     let mut kept = raw.len().min(first as usize);
     let mut at = kept;

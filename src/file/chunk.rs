@@ -30,7 +30,7 @@ pub const POINTER_BYTES: usize = 14;
 /// assert_eq!(&*chunks.read(first)?, b"one");
 /// # Ok::<(), rereduce::Error>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Pointer {
     pub(crate) offset: u64,
     pub(crate) length: u32,
@@ -100,6 +100,15 @@ impl fmt::Debug for Pointer {
 }
 
 /// Where chunks are read from.
+///
+/// ```
+/// use rereduce::file::{ChunkSink, ChunkSource, MemoryChunks};
+/// let mut chunks = MemoryChunks::default();
+/// let pointer = chunks.append(b"abc")?;
+/// assert_eq!(&*chunks.read(pointer)?, b"abc");
+/// assert!(chunks.nonsense(pointer, "a node", "abc").is_corrupt());
+/// # Ok::<(), rereduce::Error>(())
+/// ```
 pub trait ChunkSource: Send + Sync {
     /// The payload of the chunk at `pointer`, checked against its checksum. One disk read.
     ///
@@ -112,6 +121,17 @@ pub trait ChunkSource: Send + Sync {
 }
 
 /// Where chunks are appended, and can be read at once.
+///
+/// ```
+/// use rereduce::Result;
+/// use rereduce::file::{ChunkSink, MemoryChunks, Pointer};
+/// fn append_all(sink: &mut dyn ChunkSink, payloads: &[&[u8]]) -> Result<Vec<Pointer>> {
+///     payloads.iter().map(|payload| sink.append(payload)).collect()
+/// }
+/// let pointers = append_all(&mut MemoryChunks::default(), &[b"one", b"two"])?;
+/// assert!(pointers[0].lies_before(&pointers[1]));
+/// # Ok::<(), rereduce::Error>(())
+/// ```
 pub trait ChunkSink: ChunkSource {
     /// Appends a chunk, which becomes durable with the next commit.
     ///

@@ -5,15 +5,19 @@
 //! right or wrong about a database lives elsewhere, so that the model shares words with the engine
 //! but no algorithm.
 
+mod json;
 mod operation;
 mod operation_db;
 mod operation_kv;
+mod path;
 mod range;
 mod revision;
 
+pub use json::{BigInteger, Json, Number};
 pub use operation::{Slot, Word};
 pub use operation_db::{Base, DbOp, DocEdit, Replica, Which};
 pub use operation_kv::KvOp;
+pub use path::RevPath;
 pub use range::{Direction, KeyRange};
 pub use revision::{Rev, RevId};
 

@@ -37,9 +37,7 @@ impl FromStr for RevId {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<RevId> {
-        if text.is_empty() {
-            return Err(bad_revision(text));
-        }
+        // An empty id is one too: CouchDB takes `1-` for a revision.
         if text.len() != 32 {
             return Ok(RevId(text.as_bytes().into()));
         }

@@ -7,7 +7,7 @@ use rereduce::vocabulary::{DocEdit, Rev};
 
 use super::Run;
 use crate::check_db::{DbView, DbWanted};
-use crate::check_db_state::{self as whole, open_document};
+use crate::check_db_state::open_document;
 use crate::check_stop::{Stop, may_fail};
 use crate::db::{Revision, State};
 
@@ -57,11 +57,12 @@ impl Run<'_> {
         if candidates.is_empty() {
             return Ok(());
         }
-        if whole::compare(self.model.newest(), &*view, &self.locals).is_err() {
-            let is = |state: &State| whole::compare(state, &*view, &self.locals).is_ok();
-            let landed = candidates.into_iter().find(is);
-            if let Some(landed) = landed {
-                self.model.commit(landed);
+        if !self.fits(self.model.newest(), &*view)? {
+            for state in candidates {
+                if self.fits(&state, &*view)? {
+                    self.model.commit(state);
+                    break;
+                }
             }
         }
         drop(view);
@@ -79,13 +80,9 @@ impl Run<'_> {
         view: &dyn DbView,
         batch: Vec<(DocEdit, Option<Rev>, Revision)>,
     ) -> Result<State, Error> {
-        let before = self.model.newest();
         let mut next = self.model.next();
         for (edit, base, revision) in batch {
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
+            let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             let Ok(parent) = accepted else { continue };
             let generation = parent.as_ref().map_or(0, |parent| parent.generation) + 1;
             let known = next.documents.get(&edit.id).map_or_else(Vec::new, |known| known.leaves());
@@ -93,7 +90,7 @@ impl Run<'_> {
                 let parents = leaf.history.len().checked_sub(2).map(|index| &leaf.history[index]);
                 leaf.rev.generation == generation
                     && !known.contains(&leaf.rev)
-                    && (leaf.deleted, &leaf.body) == (deletes, &revision.body)
+                    && (leaf.deleted, &leaf.body) == (revision.deleted, &revision.body)
                     && (parents.is_none() || parents == parent.as_ref())
             });
             if let Some(made) = made {

@@ -1,0 +1,197 @@
+//! The campaigns: each a command that prints figures, `cargo oracle NAME`.
+//!
+//! Invariant: what a campaign tries depends on its seed and form alone. Time only decides when an
+//! interrupted one stops.
+
+mod checks;
+mod ci;
+mod crash;
+mod footer;
+mod model;
+mod planted;
+mod protocols;
+mod replay;
+mod revtree;
+
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+pub use protocols::{Cell, expected_cells};
+
+use crate::explore::{Explorer, Violation};
+use crate::fault::FaultModel;
+use crate::figures::Figures;
+use crate::subject::Subject;
+use crate::target::Workload;
+use crate::targets;
+
+/// What every campaign is told.
+#[derive(Clone)]
+pub struct Context {
+    /// Whether the quick form is wanted.
+    pub quick: bool,
+    /// Seed of everything that is drawn.
+    pub seed: u64,
+    /// Set when the user wants to end.
+    pub stop: Arc<AtomicBool>,
+    /// Where workload scripts are.
+    pub workloads: PathBuf,
+    /// Whether lines go to standard output; checks inside other campaigns are silent.
+    pub loud: bool,
+    /// Further arguments, `--NAME VALUE`.
+    pub arguments: Vec<(String, String)>,
+}
+
+/// A campaign by name.
+pub struct Campaign {
+    /// The first word after `cargo oracle`.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub about: &'static str,
+    /// Whether `ci` runs its quick form.
+    pub in_ci: bool,
+    /// Runs it. An error is a usage error.
+    pub run: fn(&Context) -> Result<Figures, String>,
+}
+
+/// All campaigns.
+pub const CAMPAIGNS: &[Campaign] = &[
+    Campaign {
+        name: "crash",
+        about: "every crash point of every workload, every image a power cut can leave",
+        in_ci: true,
+        run: crash::run,
+    },
+    Campaign {
+        name: "protocols",
+        about: "which commit protocol survives which kind of disk, with counter-examples",
+        in_ci: true,
+        run: protocols::run,
+    },
+    Campaign {
+        name: "footer",
+        about: "a file damaged in every way around its last footers",
+        in_ci: true,
+        run: footer::run,
+    },
+    Campaign {
+        name: "model",
+        about: "random histories, every answer compared with the model's",
+        in_ci: true,
+        run: model::run,
+    },
+    Campaign {
+        name: "revtree",
+        about: "every small revision tree in every order of arrival",
+        in_ci: true,
+        run: revtree::run,
+    },
+    Campaign {
+        name: "planted",
+        about: "engines broken on purpose, each of which a check must notice",
+        in_ci: true,
+        run: planted::run,
+    },
+    Campaign {
+        name: "replay",
+        about: "one violation again: --target, --script, --model, --point, --choice, --set",
+        in_ci: false,
+        run: replay::run,
+    },
+    Campaign {
+        name: "ci",
+        about: "the quick form of all others, in one process",
+        in_ci: false,
+        run: ci::run,
+    },
+];
+
+impl Context {
+    /// The full form, seed 1, loud.
+    pub fn new(workloads: PathBuf) -> Context {
+        let stop = Arc::default();
+        Context { quick: false, seed: 1, stop, workloads, loud: true, arguments: Vec::new() }
+    }
+
+    /// Whether the user wants to end.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// The value of `--name`, if it was given.
+    pub fn argument(&self, name: &str) -> Option<&str> {
+        let found = self.arguments.iter().rev().find(|(given, _)| given == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    fn say(&self, line: impl std::fmt::Display) {
+        if self.loud {
+            println!("{line}");
+        }
+    }
+
+    fn explorer(&self, model: FaultModel) -> Explorer {
+        Explorer { seed: self.seed, stop: self.stop.clone(), ..Explorer::new(model) }
+    }
+
+    fn report(&self, violation: &Violation) {
+        self.say(format_args!("{violation}\n"));
+    }
+}
+
+/// The target called `name`.
+fn subject(name: &str) -> Result<Box<dyn Subject>, String> {
+    let all = targets::all();
+    let names: Vec<&str> = all.iter().map(|subject| subject.called()).collect();
+    let unknown = format!("unknown target {name:?}; there are {}", names.join(", "));
+    all.into_iter().find(|subject| subject.called() == name).ok_or(unknown)
+}
+
+/// The scripts of `DIRECTORY/TARGET/*.txt`, sorted by name.
+fn scripts(context: &Context, target: &str) -> Result<Vec<Workload>, String> {
+    let directory = context.workloads.join(target);
+    let failed = |error| format!("cannot read {}: {error}", directory.display());
+    let mut workloads = Vec::new();
+    for entry in std::fs::read_dir(&directory).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "txt") {
+            let text = std::fs::read_to_string(&path).map_err(failed)?;
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            workloads.push(Workload::parse(&name, &text)?);
+        }
+    }
+    workloads.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(workloads)
+}
+
+/// One line on a terminal that tells how far a campaign is.
+struct Progress {
+    shown: bool,
+    began: Instant,
+}
+
+impl Progress {
+    fn new(context: &Context) -> Progress {
+        let shown = context.loud && std::io::stderr().is_terminal();
+        Progress { shown, began: Instant::now() }
+    }
+
+    fn show(&self, line: impl std::fmt::Display) {
+        if self.shown {
+            // Progress that cannot be shown is no reason to stop.
+            let seconds = self.began.elapsed().as_secs();
+            let _ = write!(std::io::stderr(), "\r\x1b[K{seconds:>4} s  {line}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

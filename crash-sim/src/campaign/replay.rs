@@ -1,0 +1,41 @@
+//! `replay`: one violation again, from the command that it was printed with.
+
+use super::{Context, subject};
+use crate::explore::Explorer;
+use crate::fault::FaultModel;
+use crate::figures::Figures;
+use crate::target::Workload;
+
+pub(super) fn run(context: &Context) -> Result<Figures, String> {
+    let needed = |name: &str| {
+        context
+            .argument(name)
+            .ok_or_else(|| format!("replay needs --{name}; copy it from a report"))
+    };
+    let mut workload = Workload::parse("script", needed("script")?)?;
+    for (name, value) in &context.arguments {
+        if let ("set", Some((key, value))) = (name.as_str(), value.split_once('=')) {
+            workload.settings.push((key.to_owned(), value.to_owned()));
+        }
+    }
+    let model: FaultModel = context.argument("model").unwrap_or("power").parse()?;
+    let point = match context.argument("point") {
+        Some(point) => Some(point.parse().map_err(|_| format!("--point {point}: no number"))?),
+        None => None,
+    };
+    let crash = point.zip(context.argument("choice").or(Some("keep=none")));
+    let subject = subject(needed("target")?)?;
+    let plan = context.argument("plan").unwrap_or_default().parse()?;
+    let explorer = Explorer { plan, ..context.explorer(model) };
+    let violation = subject.replay(&explorer, &workload, crash)?;
+    let mut figures = Figures::new("replay", 1);
+    figures.count("workload", 1);
+    match violation {
+        Some(violation) => {
+            context.report(&violation);
+            figures.failed = 1;
+        }
+        None => figures.passed = 1,
+    }
+    Ok(figures)
+}

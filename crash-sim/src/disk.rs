@@ -1,0 +1,302 @@
+//! A disk in memory that records every call, fails by plan, and knows what a crash would leave.
+//!
+//! Invariant: a call that succeeds does exactly what the same call does on a real disk with a page
+//! cache; nothing is random, so the same program leaves the same trace and the same bytes.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rereduce::env::{Access, Disk, DiskFile, DiskLock, FileIdentity};
+use rereduce::{Error, Result};
+
+use crate::cache::{PageCache, directory_of};
+use crate::image::Image;
+use crate::plan::{Failure, Plan};
+use crate::trace::{Call, Entry};
+
+/// Bytes of a sector, the smallest unit that a write leaves whole.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// A simulated disk. Clones share the files.
+///
+/// ```
+/// use rereduce::env::Disk;
+/// use rereduce_crash_sim::SimDisk;
+/// use std::path::Path;
+/// let disk = SimDisk::new();
+/// disk.create(Path::new("a"))?.append(b"bytes")?;
+/// let lines: Vec<String> = disk.trace().iter().map(|entry| entry.to_string()).collect();
+/// assert_eq!(lines, ["create a", "append a 0+5"]);
+///
+/// disk.set_plan("sync 1 EIO".parse().unwrap());
+/// assert!(disk.open(Path::new("a"), rereduce::env::Access::Write)?.sync().is_err());
+/// # Ok::<(), rereduce::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    cache: PageCache,
+    plan: Plan,
+    trace: Vec<Entry>,
+    records: bool,
+    changes: u64,
+    failures: u64,
+    locked: BTreeSet<PathBuf>,
+}
+
+struct SimFile {
+    inode: u64,
+    path: Arc<Path>,
+    access: Access,
+    disk: SimDisk,
+}
+
+struct SimLock {
+    path: PathBuf,
+    disk: SimDisk,
+}
+
+impl SimDisk {
+    /// An empty disk that records.
+    pub fn new() -> SimDisk {
+        SimDisk::with(PageCache::new(Some(SECTOR_BYTES)), true)
+    }
+
+    /// A disk that holds what a crash left, records, and can be crashed again.
+    pub fn recording(image: &Image) -> SimDisk {
+        let mut cache = PageCache::new(Some(SECTOR_BYTES));
+        image.place_into(&mut cache);
+        SimDisk::with(cache, true)
+    }
+
+    /// A disk that holds what a crash left and keeps no record; opening it copies only the bytes
+    /// that the crash could have changed.
+    pub fn open_image(image: &Image) -> SimDisk {
+        let mut cache = PageCache::new(None);
+        image.place_into(&mut cache);
+        SimDisk::with(cache, false)
+    }
+
+    fn with(cache: PageCache, records: bool) -> SimDisk {
+        let (plan, trace, locked) = (Plan::default(), Vec::new(), BTreeSet::new());
+        let state = State { cache, plan, trace, records, changes: 0, failures: 0, locked };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Sets which calls fail from now on; [`Plan::default`] lifts all faults.
+    pub fn set_plan(&self, plan: Plan) {
+        self.state().plan = plan;
+    }
+
+    /// Writes a note into the trace.
+    pub fn note(&self, entry: Entry) {
+        let mut state = self.state();
+        if state.records {
+            state.trace.push(entry);
+        }
+    }
+
+    /// Everything that happened so far.
+    pub fn trace(&self) -> Vec<Entry> {
+        self.state().trace.clone()
+    }
+
+    /// How many calls so far could change the disk; reading and locking do not count.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// How many calls so far failed by plan.
+    pub fn failures(&self) -> u64 {
+        self.state().failures
+    }
+
+    /// A copy of what reads of the file at `path` show, or `None` if there is none.
+    pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
+        let state = self.state();
+        let inode = state.cache.names.get(path)?;
+        Some(state.cache.inodes.get(inode)?.content.to_vec())
+    }
+
+    /// The names on the disk, sorted.
+    pub fn names(&self) -> Vec<PathBuf> {
+        self.state().cache.names.keys().map(|path| path.to_path_buf()).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of the engine under test leaves plain data behind.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Default for SimDisk {
+    fn default() -> SimDisk {
+        SimDisk::new()
+    }
+}
+
+impl State {
+    /// Does `call` or fails it, and records which.
+    // spec: DISK-7
+    fn perform(&mut self, mut call: Call, operation: &'static str, path: &Path) -> Result<()> {
+        let failure = self.plan.strike(&call);
+        if let (Some(failure), Call::Append { bytes, .. }) = (failure, &mut call) {
+            let written = (failure.written as usize).min(bytes.len());
+            *bytes = bytes[..written].into();
+        }
+        self.changes += u64::from(call.changes_the_disk());
+        self.failures += u64::from(failure.is_some());
+        self.cache.apply(self.trace.len(), &call, failure);
+        if self.records {
+            self.trace.push(Entry::Call(call, failure));
+        }
+        match failure {
+            None => Ok(()),
+            Some(Failure { errno, .. }) => Err(Error::io(operation, path, errno.to_io_error())),
+        }
+    }
+
+    fn find(&self, path: &Path) -> Result<u64> {
+        let found = self.cache.names.get(path).copied();
+        found.ok_or_else(|| Error::NoSuchFile { path: path.to_path_buf() })
+    }
+
+    fn size(&self, inode: u64) -> u64 {
+        self.cache.inodes.get(&inode).map_or(0, |file| file.content.len())
+    }
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, access: Access) -> Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        let (shared, write): (Arc<Path>, _) = (path.into(), access == Access::Write);
+        state.perform(Call::Open { path: shared.clone(), write }, "open", path)?;
+        let inode = state.find(path)?;
+        Ok(Box::new(SimFile { inode, path: shared, access, disk: self.clone() }))
+    }
+
+    fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>> {
+        let mut state = self.state();
+        if state.cache.names.contains_key(path) {
+            return Err(Error::io("create", path, io::ErrorKind::AlreadyExists.into()));
+        }
+        let (shared, inode): (Arc<Path>, _) = (path.into(), state.cache.next_inode());
+        state.perform(Call::Create { path: shared.clone(), inode }, "create", path)?;
+        Ok(Box::new(SimFile { inode, path: shared, access: Access::Write, disk: self.clone() }))
+    }
+
+    fn lock(&self, path: &Path) -> Result<Option<Box<dyn DiskLock>>> {
+        let mut state = self.state();
+        state.perform(Call::Lock { path: path.into() }, "lock", path)?;
+        // The lock file itself is left out of the world: it holds nothing and a crash frees it.
+        if !state.locked.insert(path.to_path_buf()) {
+            return Ok(None);
+        }
+        Ok(Some(Box::new(SimLock { path: path.to_path_buf(), disk: self.clone() })))
+    }
+
+    fn identity(&self, path: &Path) -> Result<Option<FileIdentity>> {
+        let mut state = self.state();
+        state.perform(Call::Identify { path: path.into() }, "stat", path)?;
+        let inode = state.cache.names.get(path).copied();
+        Ok(inode.map(|inode| FileIdentity { device: 0, inode }))
+    }
+
+    fn list(&self, directory: &Path) -> Result<Vec<PathBuf>> {
+        let mut state = self.state();
+        state.perform(Call::List { directory: directory.into() }, "list", directory)?;
+        let inside = |path: &&Arc<Path>| path.parent() == Some(directory);
+        Ok(state.cache.names.keys().filter(inside).map(|path| path.to_path_buf()).collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut state = self.state();
+        let inode = state.find(from)?;
+        state.perform(Call::Rename { from: from.into(), to: to.into(), inode }, "rename", from)
+    }
+
+    fn remove(&self, path: &Path) -> Result<()> {
+        let mut state = self.state();
+        state.find(path)?;
+        state.perform(Call::Remove { path: path.into() }, "remove", path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<()> {
+        let directory = directory_of(path);
+        self.state().perform(Call::SyncDir { directory }, "flush directory", path)
+    }
+}
+
+impl SimFile {
+    fn must_be_writable(&self, operation: &'static str) -> Result<()> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => {
+                Err(Error::io(operation, &self.path, io::ErrorKind::PermissionDenied.into()))
+            }
+        }
+    }
+}
+
+impl DiskFile for SimFile {
+    fn size(&self) -> Result<u64> {
+        Ok(self.disk.state().size(self.inode))
+    }
+
+    fn append(&self, bytes: &[u8]) -> Result<u64> {
+        self.must_be_writable("append to")?;
+        let mut state = self.disk.state();
+        let (inode, path, offset) = (self.inode, self.path.clone(), state.size(self.inode));
+        let call = Call::Append { inode, path, offset, bytes: bytes.into() };
+        state.perform(call, "append to", &self.path)?;
+        Ok(offset)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut state = self.disk.state();
+        let (path, length) = (self.path.clone(), buffer.len() as u64);
+        state.perform(Call::Read { path, offset, length }, "read", &self.path)?;
+        let file = state.cache.inodes.get(&self.inode);
+        Ok(file.map_or(0, |file| file.content.read_at(offset, buffer)))
+    }
+
+    fn rewrite_same(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.must_be_writable("rewrite")?;
+        let mut held = vec![0; bytes.len()];
+        let mut state = self.disk.state();
+        let file = state.cache.inodes.get(&self.inode);
+        let count = file.map_or(0, |file| file.content.read_at(offset, &mut held));
+        assert!(
+            held[..count] == *bytes,
+            "rewrite_same was given other bytes than the file holds at {offset}"
+        );
+        let (inode, path, length) = (self.inode, self.path.clone(), bytes.len() as u64);
+        state.perform(Call::Rewrite { inode, path, offset, length }, "rewrite", &self.path)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let call = Call::Sync { inode: self.inode, path: self.path.clone() };
+        self.disk.state().perform(call, "flush", &self.path)
+    }
+
+    fn identity(&self) -> Result<FileIdentity> {
+        Ok(FileIdentity { device: 0, inode: self.inode })
+    }
+
+    fn copy_attributes(&self, _other: &Path) -> Result<()> {
+        Ok(())
+    }
+}
+
+impl DiskLock for SimLock {}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.disk.state().locked.remove(&self.path);
+    }
+}

@@ -1,0 +1,22 @@
+//! The engines that campaigns run on.
+//!
+//! Invariant: adding an engine is adding a line here; nothing else names one, but for the campaign
+//! that compares commit protocols and the checks for planted bugs.
+
+mod kv;
+mod store;
+
+pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
+pub use store::StoreOpener;
+
+pub(crate) use kv::rows;
+
+use crate::subject::Subject;
+
+/// Engines whose workload scripts `crash` runs.
+pub(crate) const CRASHED: &[&str] = &["store"];
+
+/// All engines.
+pub(crate) fn all() -> Vec<Box<dyn Subject>> {
+    vec![Box::new(KvTarget(StoreOpener::default()))]
+}

@@ -1,0 +1,615 @@
+//! What a group of write requests does to the trees.
+//!
+//! ```text
+//!   requests ──► documents they touch, read once ──► changed in memory, request by request
+//!            ──► by_id and by_seq edits of what changed ──► new roots
+//! ```
+//!
+//! Invariant: a document that did not change keeps its entry in both trees, whatever was asked of
+//! it; one that changed loses its old sequence and gets a new one, in the same commit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::doc::{
+    Attachment, AttachmentDraft, AttachmentSource, DocId, Draft, EditParent, recreated_revision_id,
+    revision_id, write_stored_object,
+};
+use crate::error::{Error, ErrorClass, Result};
+use crate::file::{ChunkSink, FileWriter};
+use crate::mark;
+use crate::store::committed::Committed;
+use crate::vocabulary::{Edit, Json, Rev, RevId, RevPath};
+
+use super::attach::{self, Uploaded};
+use super::load::{Body, Record};
+use super::record::{
+    DocTree, HeldAttachment, Known, PurgeEntry, SeqEntry, Sizes, TREE_BYTES_MAX, TreePlace,
+    encode_body, encode_local, put_record, seq_key,
+};
+use super::roots::DbRoots;
+use super::{Database, DatabaseOptions, Shapes};
+
+/// One document to be written.
+///
+/// ```
+/// use rereduce::db::DocEdit;
+/// let edit = DocEdit::parse("a", br#"{"_rev":"1-abc","v":2}"#)?;
+/// assert_eq!(edit.draft.path.newest().unwrap().to_string(), "1-abc");
+/// assert!(DocEdit::parse("_no", b"{}").is_err());
+/// # Ok::<(), rereduce::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct DocEdit {
+    /// The document.
+    pub id: DocId,
+    /// Its content; the id in there is not looked at.
+    pub draft: Draft,
+    /// Content for those attachments of the draft that only promise it, by name.
+    pub uploads: Vec<Uploaded>,
+}
+
+impl DocEdit {
+    /// Reads a document as a client sends it.
+    ///
+    /// Errors: [`Error::BadInput`] for a bad id, for what is not JSON, and for members that
+    /// CouchDB refuses.
+    pub fn parse(id: &str, json: &[u8]) -> Result<DocEdit> {
+        let draft = Draft::from_json(Json::parse(json)?)?;
+        Ok(DocEdit { id: DocId::new(id)?, draft, uploads: Vec::new() })
+    }
+
+    /// Reads a document that carries its own `_id`.
+    pub fn parse_with_id(json: &[u8]) -> Result<DocEdit> {
+        let draft = Draft::from_json(Json::parse(json)?)?;
+        let id = draft.id.clone().ok_or(Error::BadInput {
+            what: "document id",
+            got: String::new(),
+            expected: "a member _id",
+        })?;
+        Ok(DocEdit { id, draft, uploads: Vec::new() })
+    }
+
+    /// The deletion of revision `rev` of a document.
+    pub fn deletion(id: &str, rev: Rev) -> Result<DocEdit> {
+        let draft = Draft {
+            id: None,
+            path: RevPath::of(rev),
+            deleted: true,
+            body: Vec::new(),
+            attachments: Vec::new(),
+        };
+        Ok(DocEdit { id: DocId::new(id)?, draft, uploads: Vec::new() })
+    }
+}
+
+/// What a purge removed.
+///
+/// ```
+/// use rereduce::db::{Database, DatabaseOptions, DocEdit};
+/// use rereduce::env::Env;
+/// let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default())?;
+/// let rev = db.edit(vec![DocEdit::parse("a", b"{}")?])?.remove(0)?;
+/// let purged = db.purge(vec![("a".into(), vec![rev.clone()])])?;
+/// assert_eq!(purged.removed, [vec![rev]]);
+/// assert_eq!(db.snapshot()?.info().doc_count, 0);
+/// # Ok::<(), rereduce::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Purged {
+    /// The purge sequence after it.
+    pub purge_seq: u64,
+    /// For each document asked for, the leaves that were there and went.
+    pub removed: Vec<Vec<Rev>>,
+}
+
+/// Something that changes the database.
+pub(crate) enum Request {
+    Edit { edits: Vec<DocEdit>, replicated: bool },
+    Purge(Vec<(String, Vec<Rev>)>),
+    RevsLimit(u32),
+    PurgeInfosLimit(u64),
+}
+
+/// The answer to a [`Request`].
+pub(crate) enum Reply {
+    Edited(Vec<Result<Rev>>),
+    Purged(Purged),
+    Done,
+}
+
+/// Does what a group of requests asks; new roots if anything changed.
+pub(crate) fn run(
+    writer: &mut FileWriter,
+    before: &Committed<DbRoots>,
+    db: &Database,
+    group: &[Request],
+) -> Result<(Option<DbRoots>, Vec<Reply>)> {
+    let mut editing = Editing {
+        documents: load_documents(before, group)?,
+        locals: BTreeMap::new(),
+        purges: Vec::new(),
+        roots: before.roots.clone(),
+        touched: BTreeSet::new(),
+        writer,
+        before,
+        options: &db.options,
+        shapes: &db.shapes,
+    };
+    let replies: Result<Vec<Reply>> =
+        group.iter().map(|request| editing.request(request)).collect();
+    let replies = replies?;
+    let roots = editing.finish()?;
+    Ok(((roots != before.roots).then_some(roots), replies))
+}
+
+/// A document while a group works on it.
+#[derive(Default)]
+struct Slot {
+    /// Its sequence in the committed trees.
+    stored_seq: Option<u64>,
+    tree: DocTree,
+    seq: u64,
+    changed: bool,
+}
+
+/// Reads every document that the group names, in one descent.
+fn load_documents(
+    before: &Committed<DbRoots>,
+    group: &[Request],
+) -> Result<BTreeMap<String, Slot>> {
+    let mut ids = BTreeSet::new();
+    for request in group {
+        match request {
+            Request::Edit { edits, .. } => {
+                ids.extend(edits.iter().map(|edit| edit.id.as_str()).filter(|id| !is_local(id)));
+            }
+            Request::Purge(revisions) => ids.extend(revisions.iter().map(|(id, _)| id.as_str())),
+            Request::RevsLimit(_) | Request::PurgeInfosLimit(_) => {}
+        }
+    }
+    let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
+    let values = before.roots.by_id.get_many(&before.nodes(), &keys)?;
+    let mut documents = BTreeMap::new();
+    for (id, value) in ids.into_iter().zip(values) {
+        let slot = match value {
+            Some(value) => {
+                let Record { seq, tree } = Record::load(&*before.file, &value)?;
+                Slot { stored_seq: Some(seq), tree, seq, changed: false }
+            }
+            None => Slot::default(),
+        };
+        documents.insert(id.to_string(), slot);
+    }
+    Ok(documents)
+}
+
+fn is_local(id: &str) -> bool {
+    id.starts_with("_local/")
+}
+
+struct Editing<'a> {
+    documents: BTreeMap<String, Slot>,
+    /// Local documents that changed: the new value, or `None` for a removal.
+    locals: BTreeMap<String, Option<Vec<u8>>>,
+    purges: Vec<(u64, PurgeEntry)>,
+    roots: DbRoots,
+    /// Documents that the present request changed.
+    touched: BTreeSet<String>,
+    writer: &'a mut FileWriter,
+    before: &'a Committed<DbRoots>,
+    options: &'a DatabaseOptions,
+    shapes: &'a Shapes,
+}
+
+impl Editing<'_> {
+    fn request(&mut self, request: &Request) -> Result<Reply> {
+        match request {
+            Request::Edit { edits, replicated } => {
+                let mut replies = Vec::with_capacity(edits.len());
+                for edit in edits {
+                    replies.push(for_this_edit(self.edit(edit, *replicated))?);
+                }
+                self.end_edits();
+                Ok(Reply::Edited(replies))
+            }
+            Request::Purge(revisions) => Ok(Reply::Purged(self.purge(revisions))),
+            Request::RevsLimit(limit) => {
+                self.roots.revs_limit = *limit;
+                Ok(Reply::Done)
+            }
+            Request::PurgeInfosLimit(limit) => {
+                self.roots.purge_infos_limit = *limit;
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    fn edit(&mut self, edit: &DocEdit, replicated: bool) -> Result<Rev> {
+        if edit.id.is_local() {
+            return self.edit_local(edit);
+        }
+        if edit.id.as_bytes().len() > self.options.tree.key_bytes_max {
+            let size = edit.id.as_bytes().len() as u64;
+            let limit = self.options.tree.key_bytes_max as u64;
+            return Err(Error::TooLarge { what: "document id", size, limit });
+        }
+        let mut json = Vec::new();
+        write_stored_object(&edit.draft.body, &mut json);
+        let (size, limit) = (json.len() as u64, self.options.document_bytes_max);
+        if size > limit {
+            return Err(Error::TooLarge { what: "document", size, limit });
+        }
+        match replicated {
+            true => self.merge(edit, &json),
+            false => self.edit_interactively(edit, &json),
+        }
+    }
+
+    // spec: DB-1, REVTREE-10
+    fn edit_interactively(&mut self, edit: &DocEdit, json: &[u8]) -> Result<Rev> {
+        let DocEdit { id, draft, .. } = edit;
+        let tree = &self.slot(id).tree;
+        let base = draft.path.newest();
+        let mut recreated = false;
+        let parent = match tree.parent_for_edit(base.as_ref(), draft.deleted) {
+            EditParent::First => None,
+            EditParent::Rev(parent) => Some(parent),
+            EditParent::Recreated(winner) => {
+                recreated = true;
+                Some(winner)
+            }
+            EditParent::Conflict if mark::planted("stale-edit-accepted") => base,
+            EditParent::Conflict => {
+                // A sequence that changes hands for a rejected edit would vanish from the feed.
+                if mark::planted("rejected-edit-loses-its-sequence") {
+                    self.touched.insert(id.as_str().to_string());
+                }
+                return Err(Error::Conflict { id: id.as_str().to_string() });
+            }
+        };
+        let generation = parent.as_ref().map_or(0, |parent| parent.generation) + 1;
+        // A document written again counts as new: no stubs, and attachments of generation 1.
+        let base = parent.as_ref().filter(|_| !recreated);
+        let base_body = base.and_then(|base| tree.find(base)?.data.copied());
+        let revpos = if recreated { 1 } else { generation };
+        let attachments = self.resolve(edit, base_body, Some(revpos))?;
+        let records: Vec<Attachment> =
+            attachments.iter().map(|resolved| resolved.attachment.clone()).collect();
+        let rev = match &parent {
+            Some(winner) if recreated => recreated_revision_id(winner, &draft.body, records.len()),
+            parent => revision_id(draft.deleted, parent.as_ref(), &draft.body, &records),
+        };
+        let rev = rev.ok_or_else(|| Error::Conflict { id: id.as_str().to_string() })?;
+        let known = self.store(json, draft.deleted, attachments)?;
+        let mut ids = vec![rev.id.clone()];
+        ids.extend(parent.map(|parent| parent.id));
+        self.slot_mut(id).tree.merge(&RevPath { start: generation, ids }, known)?;
+        self.touched.insert(id.as_str().to_string());
+        Ok(rev)
+    }
+
+    // spec: DB-2
+    fn merge(&mut self, edit: &DocEdit, json: &[u8]) -> Result<Rev> {
+        let DocEdit { id, draft, .. } = edit;
+        let rev = draft.path.newest().ok_or(Error::BadInput {
+            what: "revision",
+            got: String::new(),
+            expected: "a _rev or _revisions for a replicated document",
+        })?;
+        let tree = &self.slot(id).tree;
+        if tree.find(&rev).is_some_and(|found| found.data.is_some()) {
+            let mut older = tree.clone();
+            let known = tree.find(&rev).and_then(|found| found.data.copied());
+            // Its ancestors may be news even so.
+            if let Some(known) = known
+                && !older.merge(&draft.path, known)?.changed
+            {
+                return Ok(rev);
+            }
+            self.slot_mut(id).tree = older;
+            self.touched.insert(id.as_str().to_string());
+            return Ok(rev);
+        }
+        let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
+        let attachments = self.resolve(edit, ancestor, None)?;
+        let known = self.store(json, draft.deleted, attachments)?;
+        self.slot_mut(id).tree.merge(&draft.path, known)?;
+        self.touched.insert(id.as_str().to_string());
+        Ok(rev)
+    }
+
+    /// Gives each document that the request changed its new sequence, in the order of their ids.
+    // spec: DB-3, REVTREE-4
+    fn end_edits(&mut self) {
+        let limit = self.roots.revs_limit;
+        for id in std::mem::take(&mut self.touched) {
+            self.roots.update_seq += 1;
+            let seq = self.roots.update_seq;
+            let slot = self.documents.entry(id).or_default();
+            slot.tree.stem(limit);
+            (slot.seq, slot.changed) = (seq, true);
+        }
+    }
+
+    // spec: DB-8
+    fn purge(&mut self, revisions: &[(String, Vec<Rev>)]) -> Purged {
+        let before = self.roots.update_seq;
+        let mut removed = Vec::with_capacity(revisions.len());
+        for (id, revs) in revisions {
+            let slot = self.documents.entry(id.clone()).or_default();
+            let gone = slot.tree.purge(revs);
+            if !gone.is_empty() {
+                slot.changed = true;
+                if !slot.tree.is_empty() {
+                    self.roots.update_seq += 1;
+                    slot.seq = self.roots.update_seq;
+                }
+            }
+            removed.push(gone);
+            self.roots.purge_seq += 1;
+            let entry = PurgeEntry { id: id.clone(), revs: revs.clone() };
+            self.purges.push((self.roots.purge_seq, entry));
+        }
+        if self.roots.update_seq == before && !revisions.is_empty() {
+            self.roots.update_seq += 1;
+        }
+        Purged { purge_seq: self.roots.purge_seq, removed }
+    }
+
+    /// Local documents know no conflict: revision `0-N` is followed by `0-(N+1)`, whatever is
+    /// there.
+    // spec: DB-9
+    fn edit_local(&mut self, edit: &DocEdit) -> Result<Rev> {
+        let DocEdit { id, draft, .. } = edit;
+        if !draft.attachments.is_empty() {
+            let expected = "no attachments in a local document";
+            return Err(Error::BadInput { what: "attachment", got: id.to_string(), expected });
+        }
+        if draft.deleted {
+            if !self.has_local(id.as_str())? {
+                return Err(Error::Missing { what: "document", name: id.to_string() });
+            }
+            self.locals.insert(id.as_str().to_string(), None);
+            return Ok(local_rev(0));
+        }
+        let number = match draft.path.newest() {
+            None => 1,
+            Some(base) => local_number(&base)? + 1,
+        };
+        let mut json = Vec::new();
+        write_stored_object(&draft.body, &mut json);
+        let (size, limit) = (json.len() as u64, self.options.document_bytes_max);
+        if size > limit {
+            return Err(Error::TooLarge { what: "document", size, limit });
+        }
+        self.locals.insert(id.as_str().to_string(), Some(encode_local(number, &json)));
+        Ok(local_rev(number))
+    }
+
+    fn has_local(&self, id: &str) -> Result<bool> {
+        match self.locals.get(id) {
+            Some(value) => Ok(value.is_some()),
+            None => {
+                let value = self.before.roots.local.get(&self.before.nodes(), id.as_bytes())?;
+                Ok(value.is_some())
+            }
+        }
+    }
+
+    fn slot(&self, id: &DocId) -> &Slot {
+        // Every document of the group was loaded before the first request ran.
+        self.documents.get(id.as_str()).expect("a document that the group names")
+    }
+
+    fn slot_mut(&mut self, id: &DocId) -> &mut Slot {
+        self.documents.entry(id.as_str().to_string()).or_default()
+    }
+}
+
+/// An attachment of the revision that is being written, its data perhaps not in the file yet.
+struct Resolved {
+    attachment: Attachment,
+    data: ResolvedData,
+}
+
+enum ResolvedData {
+    Held(HeldAttachment),
+    New(Vec<u8>),
+    Uploaded(Uploaded),
+}
+
+impl Editing<'_> {
+    /// Finds the content of every attachment that the edit lists. `revpos` is that of content which
+    /// an interactive edit brings in; a replicated revision says where its content came in.
+    // spec: ATTACH-1, ATTACH-2
+    fn resolve(
+        &self,
+        edit: &DocEdit,
+        parent: Option<Known>,
+        revpos: Option<u64>,
+    ) -> Result<Vec<Resolved>> {
+        if edit.draft.attachments.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_parent = match parent {
+            Some(known) => Body::load_attachments(&*self.writer, known.body)?,
+            None => Vec::new(),
+        };
+        let mut of_document = of_parent.clone();
+        for (_, known, _) in self.slot(&edit.id).tree.revisions() {
+            if Some(known.body) != parent.map(|known| known.body) {
+                of_document.extend(Body::load_attachments(&*self.writer, known.body)?);
+            }
+        }
+        let start = edit.draft.path.start;
+        let resolve = |draft: &AttachmentDraft| {
+            let mut resolved = self.resolve_one(draft, &edit.uploads, &of_parent, &of_document)?;
+            if !matches!(draft.source, AttachmentSource::Stub { .. }) {
+                let given = draft.source.revpos().filter(|revpos| *revpos <= start);
+                resolved.attachment.revpos = revpos.or(given).unwrap_or(0);
+            }
+            Ok(resolved)
+        };
+        edit.draft.attachments.iter().map(resolve).collect()
+    }
+
+    fn resolve_one(
+        &self,
+        draft: &AttachmentDraft,
+        uploads: &[Uploaded],
+        of_parent: &[HeldAttachment],
+        of_document: &[HeldAttachment],
+    ) -> Result<Resolved> {
+        let missing = |what| Error::Missing { what, name: draft.name.clone() };
+        match &draft.source {
+            AttachmentSource::Stub { revpos, .. } => {
+                let fits = |held: &&HeldAttachment| {
+                    held.attachment.name == draft.name
+                        && revpos.is_none_or(|revpos| revpos == held.attachment.revpos)
+                };
+                let held = of_parent.iter().find(fits);
+                let held = held.ok_or_else(|| missing("attachment stub"))?.clone();
+                let attachment = held.attachment.clone();
+                Ok(Resolved { attachment, data: ResolvedData::Held(held) })
+            }
+            AttachmentSource::Inline { data, .. } => {
+                let (size, limit) = (data.len() as u64, self.options.attachment_bytes_max);
+                if size > limit {
+                    return Err(Error::TooLarge { what: "attachment", size, limit });
+                }
+                let (attachment, stored) =
+                    attach::encode_whole(&draft.name, &draft.content_type, data);
+                Ok(shared_or(of_document, attachment, ResolvedData::New(stored)))
+            }
+            AttachmentSource::Follows { digest, .. } => {
+                let named = |upload: &&Uploaded| upload.attachment.name == draft.name;
+                let upload = uploads.iter().find(named);
+                let upload = upload.ok_or_else(|| missing("attachment content"))?;
+                let mut attachment = upload.attachment.clone();
+                attachment.content_type.clone_from(&draft.content_type);
+                if digest.is_some_and(|digest| digest != attachment.digest) {
+                    return Err(Error::BadInput {
+                        what: "attachment digest",
+                        got: attachment.digest.to_string(),
+                        expected: "the digest that was promised",
+                    });
+                }
+                Ok(shared_or(of_document, attachment, ResolvedData::Uploaded(upload.clone())))
+            }
+        }
+    }
+
+    /// Appends the data that is new, and the body.
+    fn store(&mut self, json: &[u8], deleted: bool, resolved: Vec<Resolved>) -> Result<Known> {
+        let (mut external, mut attached) = (json.len() as u64, 0);
+        let mut held: Vec<HeldAttachment> = Vec::with_capacity(resolved.len());
+        for Resolved { attachment, data } in resolved {
+            external += attachment.length;
+            attached += attachment.encoded_length;
+            // Two attachments of one revision may have the same content.
+            let data = match (attach::find_same(&held, &attachment), data) {
+                (Some(same), _) => same,
+                (None, ResolvedData::Held(held)) => held.data,
+                (None, ResolvedData::New(stored)) => {
+                    let chunk_bytes = self.options.attachment_chunk_bytes;
+                    attach::put_stored(&stored, chunk_bytes, self.writer)?
+                }
+                (None, ResolvedData::Uploaded(upload)) => upload.take_in(self.writer)?,
+            };
+            held.push(HeldAttachment { attachment, data });
+        }
+        let body = self.writer.append(&encode_body(json, &held))?;
+        Ok(Known { deleted, body, external, attached })
+    }
+
+    /// Turns what changed into edits of the trees.
+    // spec: DB-5, DB-6
+    fn finish(self) -> Result<DbRoots> {
+        let Editing { documents, locals, purges, mut roots, writer, before, shapes, .. } = self;
+        let (mut by_id, mut by_seq) = (Vec::new(), Vec::new());
+        for (id, slot) in documents {
+            if !slot.changed {
+                continue;
+            }
+            if let Some(seq) = slot.stored_seq
+                && !mark::planted("old-sequence-stays")
+            {
+                by_seq.push(Edit::remove(seq_key(seq)));
+            }
+            if slot.tree.is_empty() {
+                by_id.push(Edit::remove(id));
+                continue;
+            }
+            let leaves = slot.tree.leaves().into_iter();
+            let leaves = leaves.map(|(rev, known)| (rev.clone(), known.deleted)).collect();
+            let entry = SeqEntry { id: id.clone(), leaves };
+            by_seq.push(Edit::put(seq_key(slot.seq), entry.encode()));
+            let record = encode_record(&slot.tree, slot.seq, writer)?;
+            by_id.push(Edit::put(id, record));
+        }
+        let cache = &*before.cache;
+        roots.by_id = roots.by_id.apply(writer, cache, &shapes.by_id, &by_id)?;
+        roots.by_seq = roots.by_seq.apply(writer, cache, &shapes.by_seq, &by_seq)?;
+        let edit = |(id, value)| Edit { key: String::into_bytes(id), value };
+        let locals: Vec<Edit> = locals.into_iter().map(edit).collect();
+        roots.local = roots.local.apply(writer, cache, &shapes.plain, &locals)?;
+        let put = |(seq, entry): (u64, PurgeEntry)| Edit::put(seq_key(seq), entry.encode());
+        let purges: Vec<Edit> = purges.into_iter().map(put).collect();
+        roots.purges = roots.purges.apply(writer, cache, &shapes.plain, &purges)?;
+        Ok(roots)
+    }
+}
+
+/// The by_id value of a document; a long revision tree goes into a chunk before it.
+pub(crate) fn encode_record(tree: &DocTree, seq: u64, into: &mut dyn ChunkSink) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    tree.encode(&mut bytes);
+    let place = match bytes.len() {
+        0..=TREE_BYTES_MAX => TreePlace::Inline(&bytes),
+        _ => TreePlace::Chunk(into.append(&bytes)?),
+    };
+    let mut record = Vec::with_capacity(bytes.len().min(TREE_BYTES_MAX) + 24);
+    put_record(&mut record, tree.is_deleted(), seq, Sizes::of(tree), &place);
+    Ok(record)
+}
+
+/// Content that the document has already is not written again.
+fn shared_or(held: &[HeldAttachment], attachment: Attachment, data: ResolvedData) -> Resolved {
+    match attach::find_same(held, &attachment) {
+        Some(data) => {
+            mark::hit("attachment-shared");
+            let held = HeldAttachment { attachment: attachment.clone(), data };
+            Resolved { attachment, data: ResolvedData::Held(held) }
+        }
+        None => Resolved { attachment, data },
+    }
+}
+
+/// Separates what is wrong with one edit from what stops the whole group.
+fn for_this_edit(result: Result<Rev>) -> Result<Result<Rev>> {
+    match result {
+        Err(error) => match error.class() {
+            ErrorClass::Conflict
+            | ErrorClass::BadInput
+            | ErrorClass::Missing
+            | ErrorClass::Limit => Ok(Err(error)),
+            _ => Err(error),
+        },
+        done => Ok(done),
+    }
+}
+
+fn local_rev(number: u64) -> Rev {
+    Rev::new(0, RevId::from_bytes(number.to_string().into_bytes()))
+}
+
+/// N of revision `0-N`.
+fn local_number(rev: &Rev) -> Result<u64> {
+    let digits = std::str::from_utf8(rev.id.as_bytes()).ok();
+    let number = digits.and_then(|digits| digits.parse().ok()).filter(|_| rev.generation == 0);
+    number.ok_or_else(|| Error::BadInput {
+        what: "revision",
+        got: rev.to_string(),
+        expected: "0-N for a local document",
+    })
+}
