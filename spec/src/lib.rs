@@ -16,6 +16,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("README.md", include_str!("../README.md")),
     ("assumptions.md", include_str!("../assumptions.md")),
     ("btree.md", include_str!("../btree.md")),
+    ("cli.md", include_str!("../cli.md")),
     ("concurrency.md", include_str!("../concurrency.md")),
     ("database.md", include_str!("../database.md")),
     ("documents.md", include_str!("../documents.md")),
