@@ -215,6 +215,9 @@ impl FileWriter {
     // spec: COMMIT-6
     pub(crate) fn seal(&mut self) -> Result<()> {
         let Some(head) = self.head.clone().filter(|_| !self.sealed) else { return Ok(()) };
+        if mark::planted("close-without-seal") {
+            return Ok(());
+        }
         self.pending.clear();
         let seal = Footer { flushed: head.number, seal: true, ..head };
         self.guarded(|writer| writer.write_seal(seal))?;
@@ -339,7 +342,8 @@ impl FileWriter {
 
     /// Behind a torn tail, appending starts at the next block boundary: fills up to there.
     fn make_room(&mut self) {
-        if self.unsealed.is_some() && self.pending.is_empty() {
+        let torn = self.unsealed.is_some() && !mark::planted("append-at-torn-end");
+        if torn && self.pending.is_empty() {
             let gap = append_offset(self.appended) - self.appended;
             self.pending.resize(gap as usize, 0);
         }
