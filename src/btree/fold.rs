@@ -25,7 +25,7 @@ use crate::vocabulary::{Direction, KeyRange};
 /// reduction; [`ControlFlow::Break`] ends the query.
 pub type VisitGroup<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// A stretch of consecutive keys. Along the keys `after_low` turns from false to true, and
+/// A stretch of consecutive keys. `after_low` turns from false to true along the keys,
 /// `before_high` from true to false.
 struct Window<'a> {
     after_low: &'a dyn Fn(&[u8]) -> bool,
@@ -46,7 +46,7 @@ struct Parts {
 impl Parts {
     fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         // Reducers are handed an empty buffer.
-        let mut part = self.bytes.split_off(self.bytes.len());
+        let mut part = Vec::new();
         fill(&mut part)?;
         self.bytes.extend_from_slice(&part);
         self.ends.push(self.bytes.len());

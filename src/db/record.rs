@@ -7,7 +7,7 @@
 //!   purges   purge_seq -> id, revisions
 //!
 //!   revision tree -> for each known revision: deleted, body chunk, sizes
-//!   body chunk    -> JSON, attachment records, for each its data chunks (or a pointer to their list)
+//!   body chunk    -> JSON, attachment records, for each its data chunks (or where their list is)
 //! ```
 //!
 //! Invariant: each form is the only one for its value, and reading never trusts a length.

@@ -21,6 +21,9 @@ pub const DEPTH_MAX: usize = 1024;
 /// Digits that a whole number may have; what takes quadratic time stays short.
 pub const DIGITS_MAX: usize = 100_000;
 
+/// Members for which an object has room from the start.
+const MEMBERS_EXPECTED: usize = 8;
+
 /// From this many members on, doubled names are looked for with a set instead of pair by pair.
 const MEMBERS_HASHED_MIN: usize = 24;
 
@@ -99,7 +102,7 @@ impl Parser<'_> {
                     return Ok(Some(Json::Object(Vec::new())));
                 }
                 let name = self.name()?;
-                return self.push(Open::Object(Vec::new(), name));
+                return self.push(Open::Object(Vec::with_capacity(MEMBERS_EXPECTED), name));
             }
             Some(b'[') => {
                 self.at += 1;
@@ -120,7 +123,8 @@ impl Parser<'_> {
 
     fn push(&mut self, container: Open) -> Result<Option<Json>> {
         // An empty container may lie one level deeper; it takes no level of its own.
-        if self.open.len() >= DEPTH_MAX {
+        let doubled = mark::planted("json-depth-doubled");
+        if self.open.len() >= if doubled { 2 * DEPTH_MAX } else { DEPTH_MAX } {
             let (size, limit) = (DEPTH_MAX as u64 + 1, DEPTH_MAX as u64);
             return Err(Error::TooLarge { what: "JSON nesting (levels)", size, limit });
         }
@@ -130,34 +134,35 @@ impl Parser<'_> {
 
     /// Puts a finished value into the container around it, and closes that if it ends here.
     fn finish_value(&mut self, value: Json) -> Result<Finished> {
-        let Some(mut container) = self.open.pop() else { return Ok(Finished::Whole(value)) };
-        match &mut container {
-            Open::Array(items) => items.push(value),
-            Open::Object(members, name) => members.push((std::mem::take(name), value)),
+        match self.open.last_mut() {
+            None => return Ok(Finished::Whole(value)),
+            Some(Open::Array(items)) => items.push(value),
+            Some(Open::Object(members, name)) => members.push((std::mem::take(name), value)),
         }
         self.skip_space();
-        let next = self.peek();
-        self.at += usize::from(next.is_some());
-        match (container, next) {
-            (Open::Array(items), Some(b']')) => Ok(Finished::Container(Json::Array(items))),
-            (Open::Object(members, _), Some(b'}')) => {
-                Ok(Finished::Container(Json::Object(keep_last(members))))
-            }
-            (Open::Array(items), Some(b',')) => {
-                self.open.push(Open::Array(items));
-                Ok(Finished::Member)
-            }
-            (Open::Object(members, _), Some(b',')) => {
+        match (self.peek(), self.open.last()) {
+            (Some(b','), Some(Open::Array(_))) => self.at += 1,
+            (Some(b','), Some(Open::Object(..))) => {
+                self.at += 1;
                 self.skip_space();
-                let name = self.name()?;
-                self.open.push(Open::Object(members, name));
-                Ok(Finished::Member)
+                let next = self.name()?;
+                if let Some(Open::Object(_, name)) = self.open.last_mut() {
+                    *name = next;
+                }
             }
-            _ => {
-                self.at -= usize::from(next.is_some());
-                Err(self.bad("a comma or a closing bracket"))
+            (Some(b']'), Some(Open::Array(_))) | (Some(b'}'), Some(Open::Object(..))) => {
+                self.at += 1;
+                return Ok(match self.open.pop() {
+                    Some(Open::Array(items)) => Finished::Container(Json::Array(items)),
+                    Some(Open::Object(members, _)) => {
+                        Finished::Container(Json::Object(keep_last(members)))
+                    }
+                    None => Finished::Member,
+                });
             }
+            _ => return Err(self.bad("a comma or a closing bracket")),
         }
+        Ok(Finished::Member)
     }
 
     /// A member's name and the colon behind it.
@@ -175,20 +180,8 @@ impl Parser<'_> {
 
     fn string(&mut self) -> Result<String> {
         self.at += 1;
-        let mut string = String::new();
+        let mut string = self.plain_text()?.to_string();
         loop {
-            let from = self.at;
-            while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-                self.at += 1;
-            }
-            let piece = self.text.get(from..self.at).unwrap_or_default();
-            match std::str::from_utf8(piece) {
-                Ok(piece) => string.push_str(piece),
-                Err(error) => {
-                    self.at = from + error.valid_up_to();
-                    return Err(self.bad("UTF-8"));
-                }
-            }
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -197,6 +190,24 @@ impl Parser<'_> {
                 Some(b'\\') => string.push(self.escape()?),
                 Some(_) => return Err(self.bad("no raw control character in a string")),
                 None => return Err(self.bad("the end of a string")),
+            }
+            string.push_str(self.plain_text()?);
+        }
+    }
+
+    /// Takes what stands in a string up to the next quote, backslash or control character.
+    fn plain_text(&mut self) -> Result<&str> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        let length = rest.iter().position(special).unwrap_or(rest.len());
+        match std::str::from_utf8(rest.get(..length).unwrap_or_default()) {
+            Ok(text) => {
+                self.at += length;
+                Ok(text)
+            }
+            Err(error) => {
+                self.at += error.valid_up_to();
+                Err(self.bad("UTF-8"))
             }
         }
     }
@@ -219,6 +230,9 @@ impl Parser<'_> {
 
     fn unicode_escape(&mut self) -> Result<char> {
         let first = self.hex4()?;
+        if (0xd800..0xe000).contains(&first) && mark::planted("json-half-pair-replaced") {
+            return Ok(char::REPLACEMENT_CHARACTER);
+        }
         let scalar = if (0xd800..0xdc00).contains(&first) {
             if !(self.take(b'\\') && self.take(b'u')) {
                 return Err(self.bad("the second half of a surrogate pair"));
@@ -281,6 +295,9 @@ impl Parser<'_> {
         }
         match text.parse::<i64>() {
             Ok(value) => Ok(Number::Integer(value)),
+            Err(_) if mark::planted("json-big-as-double") => {
+                Ok(Number::Float(text.parse().unwrap_or_default()))
+            }
             Err(_) => {
                 let big = BigInteger::new(text).ok_or_else(|| self.bad("a whole number"))?;
                 Ok(Number::Big(big))
@@ -435,6 +452,7 @@ mod tests {
             "\"\\x\"",
             "\"\\u12\"",
             "\"\\ud800\"",
+            "\"\\udc00\"",
             "\"\\udc00\\ud800\"",
             "\"\\ud83d\\u0041\"",
             "\"\\ud83dx\"",

@@ -61,7 +61,11 @@ impl OpenFile {
         path: &Path,
         database: FileId,
     ) -> Result<OpenFile> {
-        match env.disk.remove(at) {
+        let removed = match mark::planted("leftover-stays") {
+            true => Ok(()),
+            false => env.disk.remove(at),
+        };
+        match removed {
             Ok(()) | Err(Error::NoSuchFile { .. }) => {}
             Err(error) => return Err(error),
         }
