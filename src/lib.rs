@@ -11,7 +11,7 @@
 //! | [`commit_queue`], [`publish`] | group commit; handing the committed state to readers |
 //! | [`checksum`], [`codec`] | checksums; bounded reading and writing of integers and strings |
 //! | [`kv`], [`reduce`] | the seams for other engines and for what trees sum up |
-//! | [`file`] | the append-only file: blocks, chunks, footers, commit protocols, recovery, history |
+//! | [`file`] | the append-only file: blocks, chunks, footers, protocols, recovery, history |
 //! | [`btree`] | the copy-on-write B+tree with reductions, as a value |
 //! | [`store`] | the smallest whole engine: one file, one tree |
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
@@ -19,7 +19,7 @@
 //!
 //! ```text
 //!   Database ──┐                       one commit, one flush
-//!              ├── trees ── chunks ── file ── Disk ──► operating system, memory, crash simulator
+//!              ├── trees ── chunks ── file ── Disk ──► real, in memory, simulated
 //!   Store ─────┘                       └─ recovery, history
 //! ```
 //!

@@ -250,7 +250,7 @@ fn followed_changes_come_as_others_make_them() {
 }
 
 #[test]
-fn inspect_draws_footers_and_the_tree() {
+fn inspect_draws_footers_chunks_and_the_tree() {
     let desk = Desk::new();
     for id in ["a", "b"] {
         desk.run(&format!(r#"put db {id} {{"v":1}}"#)).done();
@@ -258,6 +258,10 @@ fn inspect_draws_footers_and_the_tree() {
     let shown = desk.run("inspect db").done();
     assert_eq!(shown.matches("verified").count(), 4, "two commits, two seals: {shown}");
     assert!(shown.contains("leaf @") && shown.contains("[a b]"), "{shown}");
+    assert!(shown.contains("node of by_id, depth 0") && shown.contains("body"), "{shown}");
+    let chunks = desk.run("inspect db --chunks").done();
+    let bodies = chunks.lines().filter(|line| line.ends_with("  a") || line.ends_with("  b"));
+    assert_eq!(bodies.count(), 2, "{chunks}");
     let json = desk.run("inspect db --json").done();
     assert_eq!(json.matches("\"seal\":true").count(), 2, "{json}");
     assert!(desk.run("inspect db --commit 1").done().contains("[a]"));
