@@ -406,6 +406,9 @@ pub(crate) trait Copier<R> {
     fn agree(&self, original: &R, copied: &R) -> bool;
 }
 
+/// Runs the round that it is given where no commit can begin.
+pub(crate) type Hold<'a> = dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
+
 /// Rounds of catching up before the one that holds the writer.
 const FREE_ROUNDS_MAX: usize = 8;
 
@@ -416,10 +419,10 @@ impl<R: Roots> CommittedFile<R> {
     pub(crate) fn compact(
         &self,
         copier: &mut dyn Copier<R>,
-        hold: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+        hold: &Hold<'_>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
-        // First, so that nobody waits here for a swap only to be refused, or to begin anew after it.
+        // First, so that nobody waits for a swap only to be refused, or to begin anew after it.
         let _running = Running::begin(&self.compacting, &self.path)?;
         if self.writing(&mut locked(&self.writer))?.writer.is_poisoned() {
             return Err(Error::Poisoned { path: self.path.clone() });
@@ -437,7 +440,7 @@ impl<R: Roots> CommittedFile<R> {
         &self,
         target: &Path,
         copier: &mut dyn Copier<R>,
-        hold: &dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()>,
+        hold: &Hold<'_>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
         let mut reached = self.published.load();

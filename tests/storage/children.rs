@@ -1,7 +1,7 @@
 //! Other processes: this test binary runs itself again with a task in its environment.
 //!
 //! ```text
-//! parent  runs `storage --exact children::the_child_of_another_test`   CHILD_TASK=..., CHILD_PATH=...
+//! parent  runs the one test below, with CHILD_TASK and CHILD_PATH
 //! child   does its task; each line of its answer begins with "> "
 //! ```
 //!
@@ -56,11 +56,10 @@ impl Worker {
     /// The next line of its answer; `None` once it has ended.
     pub(crate) fn answer(&mut self) -> Option<String> {
         // The harness prints lines of its own, and begins some without ending them.
-        let line = self.output.by_ref().map_while(Result::ok).find_map(|line| {
+        self.output.by_ref().map_while(Result::ok).find_map(|line| {
             let (_, answer) = line.split_once("> ")?;
             Some(answer.to_owned())
-        });
-        line
+        })
     }
 
     pub(crate) fn ask(&mut self, command: &str) -> String {
