@@ -123,20 +123,20 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         name: "reader-stays-on-old-file",
         violates: &["PROCESS-4"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["compaction"],
+        shown_by: "",
     },
     Planted {
         name: "last-round-left-out",
         violates: &["COMPACT-1", "B12"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["writer"],
+        shown_by: "",
     },
     Planted {
         name: "swap-without-agreement",
         violates: &["COMPACT-1", "B12"],
         checks: &[],
-        shown_by: "tests/store",
+        shown_by: "tests/oracle",
     },
     Planted {
         name: "swap-without-directory-sync",
@@ -147,8 +147,8 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         name: "two-compactions-at-once",
         violates: &["COMPACT-5", "B16"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["compaction"],
+        shown_by: "",
     },
     Planted {
         name: "reduce-end-off-by-one",

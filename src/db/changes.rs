@@ -112,9 +112,9 @@ impl Default for ChangesOptions {
 pub struct Changes {
     /// The changes, in the direction asked for.
     pub changes: Vec<Change>,
-    /// Where to go on: every change up to here was answered.
+    /// Where to go on: the sequence of the last change here, or what was asked for if there is none.
     pub last_seq: u64,
-    /// How many changes follow `last_seq`.
+    /// How many changes were left out because of the limit.
     pub pending: u64,
 }
 
@@ -162,16 +162,7 @@ fn collect(snapshot: &DbSnapshot, since: u64, options: &ChangesOptions) -> Resul
             }
         })?;
     }
-    let newest = snapshot.info().update_seq;
-    let last_seq = match (options.direction, changes.last()) {
-        (_, Some(last)) if changes.len() >= options.limit => last.seq,
-        (_, None) if options.limit == 0 => since,
-        (Direction::Ascending, _) => newest.max(since),
-        (Direction::Descending, last) => last.map_or(since, |last| last.seq),
-    };
-    let pending = match options.direction {
-        Direction::Ascending => snapshot.pending_changes(last_seq)?,
-        Direction::Descending => 0,
-    };
+    let last_seq = changes.last().map_or(since, |last: &Change| last.seq);
+    let pending = snapshot.pending_changes(since)?.saturating_sub(changes.len() as u64);
     Ok(Changes { changes, last_seq, pending })
 }

@@ -26,7 +26,8 @@ use crate::mark;
 /// size needs this much memory.
 const PENDING_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes read and rewritten at a time before building on an unsealed tail.
+/// Bytes read at a time: to rewrite an unsealed tail before building on it, and to cover bytes
+/// that are on the disk already.
 const REWRITE_BYTES: u64 = 1 << 20;
 
 /// What tells one commit from every other, in this file and in any other.
@@ -233,7 +234,7 @@ impl FileWriter {
                 self.pad_to_pair()?;
                 let offset = self.end();
                 let footer = Footer { offset, commit_offset: offset, cover_from: offset, ..footer };
-                let footer = with_cover(footer, &[]);
+                let footer = with_empty_cover(footer);
                 let copy = footer.encode();
                 self.pending.extend_from_slice(&copy);
                 self.append_pending()?;
@@ -258,7 +259,7 @@ impl FileWriter {
             self.flush()?;
         }
         let footer =
-            with_cover(Footer { offset, commit_offset: offset, cover_from: offset, ..footer }, &[]);
+            with_empty_cover(Footer { offset, commit_offset: offset, cover_from: offset, ..footer });
         self.push_pair(&footer);
         self.append_pending()?;
         self.flush()?;
@@ -270,12 +271,12 @@ impl FileWriter {
         self.pad_to_pair()?;
         let offset = self.end();
         let cover_from = if mark::planted("cover-starts-late") { offset } else { self.flushed_end };
-        let appended = self.appended.max(cover_from);
-        let mut covered = self.file.read_exact(cover_from, (appended - cover_from) as usize)?;
-        let skipped = (appended - self.appended) as usize;
-        covered.extend_from_slice(&self.pending[skipped.min(self.pending.len())..]);
-        let footer =
-            with_cover(Footer { offset, commit_offset: offset, cover_from, ..footer }, &covered);
+        let footer = self.with_cover_from(Footer {
+            offset,
+            commit_offset: offset,
+            cover_from,
+            ..footer
+        })?;
         self.push_pair(&footer);
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {
@@ -284,10 +285,25 @@ impl FileWriter {
         Ok(footer)
     }
 
+    /// The footer with the checksum of all bytes from its `cover_from` on: those that went to the
+    /// disk already are read back piece by piece, those in memory are hashed where they are.
+    fn with_cover_from(&self, footer: Footer) -> Result<Footer> {
+        let mut cover = Footer::begin_cover(footer.file, footer.number);
+        let mut from = footer.cover_from;
+        while from < self.appended {
+            let length = (self.appended - from).min(REWRITE_BYTES);
+            cover.update(&self.file.read_exact(from, length as usize)?);
+            from += length;
+        }
+        let skipped = (from - self.appended) as usize;
+        cover.update(self.pending.get(skipped..).unwrap_or_default());
+        Ok(Footer { cover_checksum: cover.finish(), ..footer })
+    }
+
     fn write_seal(&mut self, seal: Footer) -> Result<()> {
         self.pad_to_pair()?;
         let offset = self.end();
-        self.push_pair(&with_cover(Footer { offset, cover_from: offset, ..seal }, &[]));
+        self.push_pair(&with_empty_cover(Footer { offset, cover_from: offset, ..seal }));
         self.append_pending()?;
         self.flush()
     }
@@ -395,10 +411,9 @@ impl FileWriter {
     }
 }
 
-/// The footer with the checksum of the bytes it covers.
-fn with_cover(footer: Footer, covered: &[u8]) -> Footer {
-    let mut cover = Footer::begin_cover(footer.file, footer.number);
-    cover.update(covered);
+/// The footer with the checksum of no bytes.
+fn with_empty_cover(footer: Footer) -> Footer {
+    let cover = Footer::begin_cover(footer.file, footer.number);
     Footer { cover_checksum: cover.finish(), ..footer }
 }
 

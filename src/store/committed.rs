@@ -406,7 +406,7 @@ pub(crate) trait Copier<R> {
     fn agree(&self, original: &R, copied: &R) -> bool;
 }
 
-/// Runs the round that it is given where no commit can begin.
+/// Runs a compaction's last round where no commit can begin.
 pub(crate) type Hold<'a> = dyn Fn(&mut dyn FnMut() -> Result<()>) -> Result<()> + 'a;
 
 /// Rounds of catching up before the one that holds the writer.
