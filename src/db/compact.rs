@@ -146,7 +146,7 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
     let mut copies: Vec<(DataPlace, DataPlace)> = Vec::new();
     let mut failed = None;
     record.tree.map_data(|_, known, is_leaf| {
-        if !is_leaf || failed.is_some() {
+        if (!is_leaf && !mark::planted("inner-bodies-kept")) || failed.is_some() {
             return None;
         }
         let mut copy = |into: &mut FileWriter| {

@@ -43,6 +43,7 @@ use crate::doc::AttachmentEncoder;
 use crate::env::{Access, Env};
 use crate::error::{Error, Result};
 use crate::file::{FileWriter, OpenFile, Protocol, RecoveryReport, WriteCounts};
+use crate::mark;
 use crate::reduce::{Count, NoReduce};
 use crate::store::COPY_CACHE_BYTES;
 use crate::store::committed::{CommittedFile, OpenOptions};
@@ -269,7 +270,10 @@ impl Database {
     fn run_group(&self, group: &[Request]) -> Vec<Result<Reply>> {
         match self.run(group) {
             Ok(replies) => replies.into_iter().map(Ok).collect(),
-            Err(Error::Corrupt(_) | Error::TooLarge { .. }) if group.len() > 1 => {
+            Err(Error::Corrupt(_) | Error::TooLarge { .. })
+                if group.len() > 1 && !mark::planted("group-fails-together") =>
+            {
+                mark::hit("group-taken-apart");
                 let alone = |request: &Request| {
                     let replies = self.run(std::slice::from_ref(request))?;
                     replies.into_iter().next().ok_or_else(|| self.poisoned())
