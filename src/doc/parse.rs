@@ -24,6 +24,22 @@ pub const DIGITS_MAX: usize = 100_000;
 /// From this many members on, doubled names are looked for with a set instead of pair by pair.
 const MEMBERS_HASHED_MIN: usize = 24;
 
+/// Members for which the outermost object has room from the beginning; most documents have fewer.
+const MEMBERS_EXPECTED: usize = 16;
+
+/// For each byte, whether a string's text stops there: quote, backslash, control characters.
+const ENDS_PLAIN_TEXT: [bool; 256] = {
+    let mut ends = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        ends[control] = true;
+        control += 1;
+    }
+    ends[b'"' as usize] = true;
+    ends[b'\\' as usize] = true;
+    ends
+};
+
 impl Json {
     /// Reads one JSON text, with white space around it.
     ///
@@ -99,7 +115,8 @@ impl Parser<'_> {
                     return Ok(Some(Json::Object(Vec::new())));
                 }
                 let name = self.name()?;
-                return self.push(Open::Object(Vec::new(), name));
+                let room = if self.open.is_empty() { MEMBERS_EXPECTED } else { 0 };
+                return self.push(Open::Object(Vec::with_capacity(room), name));
             }
             Some(b'[') => {
                 self.at += 1;
@@ -130,34 +147,41 @@ impl Parser<'_> {
 
     /// Puts a finished value into the container around it, and closes that if it ends here.
     fn finish_value(&mut self, value: Json) -> Result<Finished> {
-        let Some(mut container) = self.open.pop() else { return Ok(Finished::Whole(value)) };
-        match &mut container {
-            Open::Array(items) => items.push(value),
-            Open::Object(members, name) => members.push((std::mem::take(name), value)),
-        }
+        let in_array = match self.open.last_mut() {
+            None => return Ok(Finished::Whole(value)),
+            Some(Open::Array(items)) => {
+                items.push(value);
+                true
+            }
+            Some(Open::Object(members, name)) => {
+                members.push((std::mem::take(name), value));
+                false
+            }
+        };
         self.skip_space();
-        let next = self.peek();
-        self.at += usize::from(next.is_some());
-        match (container, next) {
-            (Open::Array(items), Some(b']')) => Ok(Finished::Container(Json::Array(items))),
-            (Open::Object(members, _), Some(b'}')) => {
-                Ok(Finished::Container(Json::Object(keep_last(members))))
-            }
-            (Open::Array(items), Some(b',')) => {
-                self.open.push(Open::Array(items));
-                Ok(Finished::Member)
-            }
-            (Open::Object(members, _), Some(b',')) => {
+        match (self.peek(), in_array) {
+            (Some(b','), true) => self.at += 1,
+            (Some(b','), false) => {
+                self.at += 1;
                 self.skip_space();
-                let name = self.name()?;
-                self.open.push(Open::Object(members, name));
-                Ok(Finished::Member)
+                let next = self.name()?;
+                if let Some(Open::Object(_, name)) = self.open.last_mut() {
+                    *name = next;
+                }
             }
-            _ => {
-                self.at -= usize::from(next.is_some());
-                Err(self.bad("a comma or a closing bracket"))
+            (Some(b']'), true) | (Some(b'}'), false) => {
+                self.at += 1;
+                return Ok(match self.open.pop() {
+                    Some(Open::Array(items)) => Finished::Container(Json::Array(items)),
+                    Some(Open::Object(members, _)) => {
+                        Finished::Container(Json::Object(keep_last(members)))
+                    }
+                    None => unreachable!("a container was open"),
+                });
             }
+            _ => return Err(self.bad("a comma or a closing bracket")),
         }
+        Ok(Finished::Member)
     }
 
     /// A member's name and the colon behind it.
@@ -177,18 +201,18 @@ impl Parser<'_> {
         self.at += 1;
         let mut string = String::new();
         loop {
-            let from = self.at;
-            while self.peek().is_some_and(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
-                self.at += 1;
-            }
-            let piece = self.text.get(from..self.at).unwrap_or_default();
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = rest.iter().position(|&byte| ENDS_PLAIN_TEXT[usize::from(byte)]);
+            // Up to a position in `rest`, or all of it.
+            let piece = &rest[..plain.unwrap_or(rest.len())];
             match std::str::from_utf8(piece) {
                 Ok(piece) => string.push_str(piece),
                 Err(error) => {
-                    self.at = from + error.valid_up_to();
+                    self.at += error.valid_up_to();
                     return Err(self.bad("UTF-8"));
                 }
             }
+            self.at += piece.len();
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;

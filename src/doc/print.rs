@@ -19,6 +19,19 @@ use std::fmt;
 use crate::mark;
 use crate::vocabulary::{Json, Number};
 
+/// For each byte, whether it is escaped in a string.
+const IS_ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        escaped[control] = true;
+        control += 1;
+    }
+    escaped[b'"' as usize] = true;
+    escaped[b'\\' as usize] = true;
+    escaped
+};
+
 /// From here on a double is always written with an exponent.
 const EXPONENT_MIN: f64 = 9_007_199_254_740_992.0;
 
@@ -76,9 +89,7 @@ impl Printer {
             Json::Null => out.extend_from_slice(b"null"),
             Json::Bool(true) => out.extend_from_slice(b"true"),
             Json::Bool(false) => out.extend_from_slice(b"false"),
-            Json::Number(Number::Integer(value)) => {
-                out.extend_from_slice(value.to_string().as_bytes())
-            }
+            Json::Number(Number::Integer(value)) => write_integer(*value, out),
             Json::Number(Number::Big(value)) => out.extend_from_slice(value.digits().as_bytes()),
             Json::Number(Number::Float(value)) => self.float(*value, out),
             Json::String(text) => write_string(text, out),
@@ -118,7 +129,12 @@ impl Printer {
         if value.is_sign_negative() {
             out.push(b'-');
         }
-        let (digits, exponent) = shortest(value.abs());
+        let mut buffer = ryu::Buffer::new();
+        let text = buffer.format_finite(value.abs());
+        if is_plain_fraction(text) {
+            return out.extend_from_slice(text.as_bytes());
+        }
+        let (digits, exponent) = shortest(text);
         let scientific = digits.len() as i64 + exponent - 1;
         let exponent_text = scientific.to_string();
         // What the exponent adds: its digits, the `e`, and the point.
@@ -142,11 +158,16 @@ impl Printer {
     }
 }
 
+/// Whether this shortest text of a positive double has whole digits and a fraction, such as `12.5`:
+/// then it is what CouchDB writes. Most fractions are like this.
+fn is_plain_fraction(text: &str) -> bool {
+    let Some((whole, fraction)) = text.split_once('.') else { return false };
+    whole != "0" && fraction != "0" && fraction.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// The shortest digits (without zeros at either end) and the exponent of ten with which they give
-/// `value`, which is positive and finite.
-fn shortest(value: f64) -> (String, i64) {
-    let mut buffer = ryu::Buffer::new();
-    let text = buffer.format_finite(value);
+/// a positive double, of which `text` is the shortest text.
+fn shortest(text: &str) -> (String, i64) {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let written: i64 = exponent.parse().unwrap_or_default();
@@ -162,30 +183,47 @@ fn push_all(out: &mut Vec<u8>, pieces: &[&str]) {
     }
 }
 
+fn write_integer(value: i64, out: &mut Vec<u8>) {
+    // An `i64` has at most 19 digits.
+    let mut digits = [0; 19];
+    let (mut at, mut rest) = (digits.len(), value.unsigned_abs());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
+    let mut rest = text.as_bytes();
+    while let Some(index) = rest.iter().position(|&byte| IS_ESCAPED[usize::from(byte)]) {
+        // `index` is a position in `rest`.
+        let (byte, behind) = (rest[index], &rest[index + 1..]);
+        out.extend_from_slice(&rest[..index]);
+        rest = behind;
         let short = match byte {
-            b'"' | b'\\' => byte,
             0x08 => b'b',
             0x09 => b't',
             0x0a => b'n',
             0x0c => b'f',
             0x0d => b'r',
             0x00..=0x1f => b'u',
-            _ => continue,
+            _ => byte,
         };
-        // `copied <= index < bytes.len()`, since every step moves `copied` to one behind `index`.
-        out.extend_from_slice(&bytes[copied..index]);
-        copied = index + 1;
         out.extend_from_slice(&[b'\\', short]);
         if short == b'u' {
             out.extend_from_slice(format!("{byte:04X}").as_bytes());
         }
     }
-    out.extend_from_slice(&bytes[copied..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 

@@ -43,8 +43,7 @@ impl<L: RevData> RevTree<L> {
     // spec: REVTREE-5
     pub fn leaves(&self) -> Vec<(&Rev, &L)> {
         let leaves = self.leaf_flags();
-        let positions = (0..self.nodes.len()).filter(|&position| leaves[position]);
-        self.ranked(positions.collect())
+        self.ranked((0..self.nodes.len()).filter(|&position| leaves[position]))
     }
 
     /// The leaf that a reader gets who names no revision; `None` for an empty tree.
@@ -189,7 +188,7 @@ impl<L: RevData> RevTree<L> {
     }
 
     /// The nodes at these positions, which are leaves, the winner first.
-    fn ranked(&self, positions: Vec<usize>) -> Vec<(&Rev, &L)> {
+    fn ranked(&self, positions: impl IntoIterator<Item = usize>) -> Vec<(&Rev, &L)> {
         let leaf = |position: usize| {
             let Node { rev, data } = self.nodes.get(position)?;
             Some((rev, data.as_ref()?))
