@@ -291,9 +291,7 @@ fn a_tree_survives_its_bytes_and_damaged_bytes_are_refused_or_another_tree() {
     assert!(Tree::decode(&mut Reader::new(&claims_much)).is_none());
 }
 
-// spec: REVTREE-8
-#[test]
-fn purging_leaves_removes_their_own_ancestors_only() {
+fn purging_leaves() {
     let mut tree = tree(&["3-d b a", "2-c a", "2-z y"]);
     assert_eq!(tree.purge(&[rev("2-b"), rev("7-q")]), [], "no leaves");
     assert_eq!(shown(&tree.purge(&[rev("2-z"), rev("3-d"), rev("3-d")])), ["2-z", "3-d"]);
@@ -302,6 +300,24 @@ fn purging_leaves_removes_their_own_ancestors_only() {
     assert_eq!(tree.count(), 2);
     assert_eq!(shown(&tree.purge(&[rev("2-c")])), ["2-c"]);
     assert!(tree.is_empty() && tree.winner().is_none());
+}
+
+// spec: REVTREE-8
+#[test]
+fn purging_leaves_removes_their_own_ancestors_only() {
+    purging_leaves();
+}
+
+fn a_leaf_without_data() {
+    // One revision, `1-a`: a step of one, a long id, no data.
+    let bytes = [1, 0b1001, 1, b'a'];
+    assert!(Tree::decode(&mut Reader::new(&bytes)).is_none());
+}
+
+// spec: REVTREE-11
+#[test]
+fn bytes_of_a_leaf_without_data_are_refused() {
+    a_leaf_without_data();
 }
 
 // spec: REVTREE-3
@@ -602,4 +618,6 @@ fn planted_bugs_turn_the_laws_red() {
     }
     assert!(turns_red("revtree-identity-by-hash", same_hash_at_two_depths));
     assert!(turns_red("revtree-latest-doubles", latest_of_an_ancestor));
+    assert!(turns_red("revtree-purge-takes-shared-ancestors", purging_leaves));
+    assert!(turns_red("revtree-bare-leaf-accepted", a_leaf_without_data));
 }

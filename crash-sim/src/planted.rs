@@ -123,20 +123,20 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         name: "reader-stays-on-old-file",
         violates: &["PROCESS-4"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["compaction"],
+        shown_by: "",
     },
     Planted {
         name: "last-round-left-out",
         violates: &["COMPACT-1", "B12"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["writer"],
+        shown_by: "",
     },
     Planted {
         name: "swap-without-agreement",
         violates: &["COMPACT-1", "B12"],
         checks: &[],
-        shown_by: "tests/store",
+        shown_by: "tests/oracle",
     },
     Planted {
         name: "swap-without-directory-sync",
@@ -147,8 +147,8 @@ pub const PLANTED: &[Planted] = &[
     Planted {
         name: "two-compactions-at-once",
         violates: &["COMPACT-5", "B16"],
-        checks: &[],
-        shown_by: "tests/store",
+        checks: &["compaction"],
+        shown_by: "",
     },
     Planted {
         name: "reduce-end-off-by-one",
@@ -414,5 +414,48 @@ pub const PLANTED: &[Planted] = &[
         violates: &["DB-1"],
         checks: &[],
         shown_by: "tests/oracle",
+    },
+    Planted {
+        name: "cli-all-errors-are-one",
+        violates: &["CLI-1"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-errors-of-many-lines",
+        violates: &["CLI-2"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-counts-what-it-drops",
+        violates: &["CLI-3"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted { name: "cli-readers-lock", violates: &["CLI-4"], checks: &[], shown_by: "tests/cli" },
+    Planted {
+        name: "cli-dump-without-ancestors",
+        violates: &["CLI-5"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-load-edits-revisions",
+        violates: &["CLI-5"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-backup-cuts-the-footer",
+        violates: &["CLI-6"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-tour-cuts-nothing",
+        violates: &["CLI-7"],
+        checks: &[],
+        shown_by: "tests/cli",
     },
 ];

@@ -202,6 +202,14 @@ impl Node {
             .unwrap_or_else(|| unreachable!("decode walked over this child"))
     }
 
+    /// Where child `index` of an inner node is; the rest of the entry is not looked at.
+    pub(super) fn child_pointer(&self, index: usize) -> Pointer {
+        assert!(!self.is_leaf(), "leaves have no children");
+        let rest = self.split(self.starts[index]).1;
+        Pointer::decode(&mut Reader::new(rest))
+            .unwrap_or_else(|| unreachable!("decode walked over this child"))
+    }
+
     /// Entry `index` as it is stored.
     pub(super) fn entry(&self, index: usize) -> &[u8] {
         let end = self.starts.get(index + 1).map_or(self.raw.len(), |start| *start as usize);

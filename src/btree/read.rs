@@ -49,13 +49,13 @@ impl Deref for Value {
 /// Reads the child `index` of `parent`, and compares it with what the parent says, once.
 // spec: BTREE-3
 pub(super) fn open(nodes: &dyn NodeSource, parent: &Node, index: usize) -> Result<Arc<Node>> {
-    let child = parent.child(index);
-    let node = nodes.node(child.pointer)?;
-    let below_next =
-        index + 1 >= parent.count() || node.key(node.count() - 1) < parent.key(index + 1);
+    let node = nodes.node(parent.child_pointer(index))?;
     if parent.was_compared(index) || mark::planted("parent-is-not-compared") {
         return Ok(node);
     }
+    let child = parent.child(index);
+    let below_next =
+        index + 1 >= parent.count() || node.key(node.count() - 1) < parent.key(index + 1);
     if node.level() + 1 != parent.level() || node.key(0) != child.key || !below_next {
         return Err(nodes.nonsense(
             child.pointer,

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Attachment, DocId, Encoding};
+use crate::mark;
 use crate::vocabulary::{Json, Rev, RevPath};
 
 /// One revision of one document.
@@ -119,10 +120,14 @@ impl Document {
         if let Some(rev) = self.rev() {
             add("_rev", rev_json(&rev));
         }
+        let deleted_first = self.deleted && mark::planted("answer-deleted-before-body");
+        if deleted_first {
+            add("_deleted", Json::Bool(true));
+        }
         for (name, value) in &self.body {
             add(name, value.clone());
         }
-        if self.deleted {
+        if self.deleted && !deleted_first {
             add("_deleted", Json::Bool(true));
         }
         if show.revisions && !self.path.ids.is_empty() {

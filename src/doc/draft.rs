@@ -19,6 +19,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use super::id::shortened;
 use super::{Digest, DocId, Encoding};
 use crate::error::{Error, Result};
+use crate::mark;
 use crate::vocabulary::{Json, Number, Rev, RevId, RevPath};
 
 /// A document as a client sent it.
@@ -146,7 +147,10 @@ impl Draft {
                     }
                 }
                 ("_revisions", value @ Json::Object(_)) => {
-                    draft.path = parse_revisions(&value)?;
+                    let path = parse_revisions(&value)?;
+                    if draft.path.ids.is_empty() || !mark::planted("draft-rev-beats-revisions") {
+                        draft.path = path;
+                    }
                     has_revisions = true;
                 }
                 ("_deleted", Json::Bool(deleted)) => draft.deleted = deleted,

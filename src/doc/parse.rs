@@ -123,7 +123,8 @@ impl Parser<'_> {
 
     fn push(&mut self, container: Open) -> Result<Option<Json>> {
         // An empty container may lie one level deeper; it takes no level of its own.
-        if self.open.len() >= DEPTH_MAX {
+        let doubled = mark::planted("json-depth-doubled");
+        if self.open.len() >= if doubled { 2 * DEPTH_MAX } else { DEPTH_MAX } {
             let (size, limit) = (DEPTH_MAX as u64 + 1, DEPTH_MAX as u64);
             return Err(Error::TooLarge { what: "JSON nesting (levels)", size, limit });
         }
@@ -229,6 +230,9 @@ impl Parser<'_> {
 
     fn unicode_escape(&mut self) -> Result<char> {
         let first = self.hex4()?;
+        if (0xd800..0xe000).contains(&first) && mark::planted("json-half-pair-replaced") {
+            return Ok(char::REPLACEMENT_CHARACTER);
+        }
         let scalar = if (0xd800..0xdc00).contains(&first) {
             if !(self.take(b'\\') && self.take(b'u')) {
                 return Err(self.bad("the second half of a surrogate pair"));
@@ -291,6 +295,9 @@ impl Parser<'_> {
         }
         match text.parse::<i64>() {
             Ok(value) => Ok(Number::Integer(value)),
+            Err(_) if mark::planted("json-big-as-double") => {
+                Ok(Number::Float(text.parse().unwrap_or_default()))
+            }
             Err(_) => {
                 let big = BigInteger::new(text).ok_or_else(|| self.bad("a whole number"))?;
                 Ok(Number::Big(big))
@@ -445,6 +452,7 @@ mod tests {
             "\"\\x\"",
             "\"\\u12\"",
             "\"\\ud800\"",
+            "\"\\udc00\"",
             "\"\\udc00\\ud800\"",
             "\"\\ud83d\\u0041\"",
             "\"\\ud83dx\"",

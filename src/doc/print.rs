@@ -129,9 +129,10 @@ impl Printer {
             out.extend_from_slice(b"0.");
             put_zeros(-scientific - 1, out);
             out.extend_from_slice(digits);
-        } else if exponent >= 0
-            && exponent + 2 <= exponent_cost + i64::from(digits.len() == 1)
-            && value.abs() < EXPONENT_MIN
+        } else if exponent >= 0 && mark::planted("json-double-without-exponent")
+            || exponent >= 0
+                && exponent + 2 <= exponent_cost + i64::from(digits.len() == 1)
+                && value.abs() < EXPONENT_MIN
         {
             out.extend_from_slice(digits);
             put_zeros(exponent, out);

@@ -61,7 +61,11 @@ impl OpenFile {
         path: &Path,
         database: FileId,
     ) -> Result<OpenFile> {
-        match env.disk.remove(at) {
+        let removed = match mark::planted("leftover-stays") {
+            true => Ok(()),
+            false => env.disk.remove(at),
+        };
+        match removed {
             Ok(()) | Err(Error::NoSuchFile { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -141,8 +145,12 @@ impl OpenFile {
         Corruption::new(&self.path, offset, expected, got).into()
     }
 
-    /// Exactly `length` bytes from `offset` on; too few of them are damage at `offset`.
+    /// Exactly `length` bytes from `offset` on; too few of them are damage at `offset`. No bytes
+    /// can be read anywhere.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        if length == 0 {
+            return Ok(Vec::new());
+        }
         let end = offset.saturating_add(length as u64);
         if end > self.known_size.load(Ordering::Relaxed) && end > self.size()? {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));

@@ -26,7 +26,8 @@ use crate::mark;
 /// size needs this much memory.
 const PENDING_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes read and rewritten at a time before building on an unsealed tail.
+/// Bytes read at a time: to rewrite an unsealed tail before building on it, and to cover bytes
+/// that are on the disk already.
 const REWRITE_BYTES: u64 = 1 << 20;
 
 /// What tells one commit from every other, in this file and in any other.
@@ -215,6 +216,9 @@ impl FileWriter {
     // spec: COMMIT-6
     pub(crate) fn seal(&mut self) -> Result<()> {
         let Some(head) = self.head.clone().filter(|_| !self.sealed) else { return Ok(()) };
+        if mark::planted("close-without-seal") {
+            return Ok(());
+        }
         self.pending.clear();
         let seal = Footer { flushed: head.number, seal: true, ..head };
         self.guarded(|writer| writer.write_seal(seal))?;
@@ -230,7 +234,7 @@ impl FileWriter {
                 self.pad_to_pair()?;
                 let offset = self.end();
                 let footer = Footer { offset, commit_offset: offset, cover_from: offset, ..footer };
-                let footer = with_cover(footer, &[]);
+                let footer = with_empty_cover(footer);
                 let copy = footer.encode();
                 self.pending.extend_from_slice(&copy);
                 self.append_pending()?;
@@ -254,8 +258,12 @@ impl FileWriter {
         if !mark::planted("barrier-flush-left-out") {
             self.flush()?;
         }
-        let footer =
-            with_cover(Footer { offset, commit_offset: offset, cover_from: offset, ..footer }, &[]);
+        let footer = with_empty_cover(Footer {
+            offset,
+            commit_offset: offset,
+            cover_from: offset,
+            ..footer
+        });
         self.push_pair(&footer);
         self.append_pending()?;
         self.flush()?;
@@ -267,12 +275,8 @@ impl FileWriter {
         self.pad_to_pair()?;
         let offset = self.end();
         let cover_from = if mark::planted("cover-starts-late") { offset } else { self.flushed_end };
-        let appended = self.appended.max(cover_from);
-        let mut covered = self.file.read_exact(cover_from, (appended - cover_from) as usize)?;
-        let skipped = (appended - self.appended) as usize;
-        covered.extend_from_slice(&self.pending[skipped.min(self.pending.len())..]);
         let footer =
-            with_cover(Footer { offset, commit_offset: offset, cover_from, ..footer }, &covered);
+            self.with_cover_from(Footer { offset, commit_offset: offset, cover_from, ..footer })?;
         self.push_pair(&footer);
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {
@@ -281,10 +285,25 @@ impl FileWriter {
         Ok(footer)
     }
 
+    /// The footer with the checksum of all bytes from its `cover_from` on: those that went to the
+    /// disk already are read back piece by piece, those in memory are hashed where they are.
+    fn with_cover_from(&self, footer: Footer) -> Result<Footer> {
+        let mut cover = Footer::begin_cover(footer.file, footer.number);
+        let mut from = footer.cover_from;
+        while from < self.appended {
+            let length = (self.appended - from).min(REWRITE_BYTES);
+            cover.update(&self.file.read_exact(from, length as usize)?);
+            from += length;
+        }
+        let skipped = (from - self.appended) as usize;
+        cover.update(self.pending.get(skipped..).unwrap_or_default());
+        Ok(Footer { cover_checksum: cover.finish(), ..footer })
+    }
+
     fn write_seal(&mut self, seal: Footer) -> Result<()> {
         self.pad_to_pair()?;
         let offset = self.end();
-        self.push_pair(&with_cover(Footer { offset, cover_from: offset, ..seal }, &[]));
+        self.push_pair(&with_empty_cover(Footer { offset, cover_from: offset, ..seal }));
         self.append_pending()?;
         self.flush()
     }
@@ -320,7 +339,8 @@ impl FileWriter {
         }
         self.file.disk_file.sync()?;
         self.counts.flushes += 1;
-        self.flushed_end = size;
+        // Of a header that was cut off the missing bytes are padding: no cover begins there.
+        self.flushed_end = size.max(BLOCK_BYTES);
         self.unsealed = None;
         Ok(())
     }
@@ -339,7 +359,8 @@ impl FileWriter {
 
     /// Behind a torn tail, appending starts at the next block boundary: fills up to there.
     fn make_room(&mut self) {
-        if self.unsealed.is_some() && self.pending.is_empty() {
+        let torn = self.unsealed.is_some() && !mark::planted("append-at-torn-end");
+        if torn && self.pending.is_empty() {
             let gap = append_offset(self.appended) - self.appended;
             self.pending.resize(gap as usize, 0);
         }
@@ -390,10 +411,9 @@ impl FileWriter {
     }
 }
 
-/// The footer with the checksum of the bytes it covers.
-fn with_cover(footer: Footer, covered: &[u8]) -> Footer {
-    let mut cover = Footer::begin_cover(footer.file, footer.number);
-    cover.update(covered);
+/// The footer with the checksum of no bytes.
+fn with_empty_cover(footer: Footer) -> Footer {
+    let cover = Footer::begin_cover(footer.file, footer.number);
     Footer { cover_checksum: cover.finish(), ..footer }
 }
 

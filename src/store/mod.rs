@@ -182,19 +182,6 @@ impl Store {
         Ok(StoreSnapshot { state, shape: self.shape.clone() })
     }
 
-    /// Opens commit `number` of the file at `path` for reading, even where a newer commit is
-    /// damaged and [`Store::open`] refuses.
-    pub fn open_commit(
-        env: &Env,
-        path: &Path,
-        number: u64,
-        options: StoreOptions,
-    ) -> Result<StoreSnapshot> {
-        let state = CommittedFile::open_commit(env, path, number, options.cache_bytes)?;
-        let shape = Shape { options: options.tree, reducer: options.reducer };
-        Ok(StoreSnapshot { state: Arc::new(state), shape })
-    }
-
     /// Rewrites the store into a new file without history and garbage, as dense as a fresh sorted
     /// load, and swaps it in. Readers and writers go on; old snapshots stay readable; commit
     /// numbers go on. `watch` is called between steps and may cancel.

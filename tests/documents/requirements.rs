@@ -101,7 +101,7 @@ fn damaged_document_in_a_group() {
             let before = mark::plant(planted);
             let replied = db.edit(vec![edit.unwrap()]);
             mark::plant(before);
-            (writer, replied, mark::hits().contains_key("group-taken-apart"))
+            (writer, replied, mark::hits().contains_key("group-tried-alone"))
         };
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();

@@ -17,6 +17,7 @@
 
 use super::{Node, RevData, RevTree};
 use crate::codec::{Reader, put_bytes, put_varint};
+use crate::mark;
 use crate::vocabulary::{Rev, RevId};
 
 const HAS_DATA: u8 = 1 << 2;
@@ -86,6 +87,9 @@ impl<L: RevData> RevTree<L> {
             tree.decode_node(reader)?;
         }
         let leaves = tree.leaf_flags();
+        if mark::planted("revtree-bare-leaf-accepted") {
+            return Some(tree);
+        }
         let whole = tree.nodes.iter().zip(leaves).all(|(node, leaf)| !leaf || node.data.is_some());
         whole.then_some(tree)
     }

@@ -112,7 +112,10 @@ impl<L: RevData> RevTree<L> {
                 (None, Some(theirs)) => theirs.clone(),
                 (None, None) => break,
             };
-            if let (None, Some(Node { data: Some(data), .. })) = (&node.data, theirs) {
+            let replaces = mark::planted("revtree-merge-replaces-data");
+            if let Some(Node { data: Some(data), .. }) = theirs
+                && (node.data.is_none() || replaces)
+            {
                 filled = true;
                 node.data = Some(data.clone());
             }
@@ -184,7 +187,7 @@ impl<L: RevData> RevTree<L> {
         }
         for &(child, parent) in self.links.iter().rev() {
             // Links hold positions in `nodes`.
-            if kept[child as usize] {
+            if kept[child as usize] && !mark::planted("revtree-purge-takes-shared-ancestors") {
                 kept[parent as usize] = true;
             }
         }

@@ -168,7 +168,11 @@ impl<L: RevData> RevTree<L> {
     /// Those of `revs` that the tree does not know, ascending; one asked for twice is there twice.
     // spec: REVTREE-9
     pub fn missing(&self, revs: &[Rev]) -> Vec<Rev> {
-        let unknown = revs.iter().filter(|rev| self.position(rev).is_none());
+        let leaves_only = mark::planted("revtree-missing-knows-leaves-only");
+        let unknown = revs.iter().filter(|rev| match self.find(rev) {
+            Some(found) => leaves_only && !found.is_leaf,
+            None => true,
+        });
         let mut missing: Vec<Rev> = unknown.cloned().collect();
         missing.sort();
         missing
@@ -185,7 +189,11 @@ impl<L: RevData> RevTree<L> {
 
     fn losers(&self, deleted: bool) -> Vec<&Rev> {
         let losers = self.leaves().into_iter().skip(1);
-        losers.filter(|(_, data)| data.is_deleted() == deleted).map(|(rev, _)| rev).collect()
+        let mixed = mark::planted("revtree-conflicts-with-deleted");
+        losers
+            .filter(|(_, data)| mixed || data.is_deleted() == deleted)
+            .map(|(rev, _)| rev)
+            .collect()
     }
 
     /// The nodes at these positions, which are leaves, the winner first.
