@@ -61,7 +61,8 @@ pub(crate) fn open_document(
     Ok(found)
 }
 
-/// Everything: changes both ways, counts, every leaf with its attachments, the local documents `locals`.
+/// Everything: changes both ways, counts, every leaf with its attachments, the local documents
+/// `locals`.
 pub(crate) fn compare(
     state: &State,
     view: &dyn DbView,
