@@ -75,6 +75,7 @@
 //! revision tree implements [`RevTreeUnderTest`] and calls [`revtree_campaign`]. After a panic of
 //! the engine, opening another storage must still work: the shrinker goes on with fresh ones.
 
+// spec: MODEL-5
 mod check_db;
 mod check_db_run;
 mod check_db_state;

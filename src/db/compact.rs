@@ -33,6 +33,7 @@ pub(crate) struct DbCopier<'a> {
 }
 
 impl Copier<DbRoots> for DbCopier<'_> {
+    // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<DbRoots>, into: &mut FileWriter) -> Result<DbRoots> {
         let mut builder = Builder::new(&self.shapes.by_id);
         for row in from.roots.by_id.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {

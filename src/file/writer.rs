@@ -178,7 +178,7 @@ impl FileWriter {
     /// Makes everything appended since the last commit durable under the roots in `payload`.
     ///
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
-    // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4
+    // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4, FOOTER-3
     pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())

@@ -257,6 +257,7 @@ struct TreeCopier<'a> {
 }
 
 impl Copier<Tree> for TreeCopier<'_> {
+    // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<Tree>, into: &mut FileWriter) -> Result<Tree> {
         let mut builder = Builder::new(self.shape);
         for row in from.roots.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {
