@@ -163,6 +163,15 @@ impl FileWriter {
         self.oldest = number;
     }
 
+    /// Appends chunks that are still in memory, so that whoever has their pointers can read them
+    /// from the file when this writer is gone.
+    pub(crate) fn leave(&mut self) -> Result<()> {
+        match self.pending.is_empty() || mark::planted("pending-chunks-lost-at-swap") {
+            true => Ok(()),
+            false => self.guarded(FileWriter::append_pending),
+        }
+    }
+
     /// Where pending chunks can be cut off again.
     pub(crate) fn savepoint(&self) -> Savepoint {
         Savepoint { end: self.end() }
@@ -180,8 +189,11 @@ impl FileWriter {
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
     // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4
     pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
+        // spec: FOOTER-3
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())
+        } else if mark::planted("long-roots-cut-off") {
+            Payload::Inline(payload[..PAYLOAD_BYTES_MAX].to_vec())
         } else {
             Payload::Chunk(self.append(payload)?)
         };
@@ -229,6 +241,7 @@ impl FileWriter {
     /// Writes what the protocol asks for and returns the footer as written.
     fn write_footer(&mut self, footer: Footer) -> Result<Footer> {
         let early = self.end().saturating_sub(self.flushed_end) > COVER_BYTES_MAX - PAIR_BYTES;
+        let early = early && !mark::planted("large-commit-flushed-once");
         match self.protocol {
             Protocol::Guide => {
                 self.pad_to_pair()?;
@@ -258,8 +271,12 @@ impl FileWriter {
         if !mark::planted("barrier-flush-left-out") {
             self.flush()?;
         }
-        let footer =
-            with_empty_cover(Footer { offset, commit_offset: offset, cover_from: offset, ..footer });
+        let footer = with_empty_cover(Footer {
+            offset,
+            commit_offset: offset,
+            cover_from: offset,
+            ..footer
+        });
         self.push_pair(&footer);
         self.append_pending()?;
         self.flush()?;
@@ -271,12 +288,8 @@ impl FileWriter {
         self.pad_to_pair()?;
         let offset = self.end();
         let cover_from = if mark::planted("cover-starts-late") { offset } else { self.flushed_end };
-        let footer = self.with_cover_from(Footer {
-            offset,
-            commit_offset: offset,
-            cover_from,
-            ..footer
-        })?;
+        let footer =
+            self.with_cover_from(Footer { offset, commit_offset: offset, cover_from, ..footer })?;
         self.push_pair(&footer);
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {

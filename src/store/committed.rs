@@ -484,6 +484,8 @@ impl<R: Roots> CommittedFile<R> {
         if writing.writer.is_poisoned() {
             return Err(Error::Poisoned { path: self.path.clone() });
         }
+        // Uploads whose chunks wait for their edit take them from the old file.
+        writing.writer.leave()?;
         let now = self.published.load();
         // The second bug is that nobody notices the first.
         let unfinished =
@@ -501,6 +503,7 @@ impl<R: Roots> CommittedFile<R> {
         into.number_next(now.number());
         into.commit(&payload)?;
         into.seal()?;
+        // spec: COMPACT-6
         if !mark::planted("permissions-not-kept") {
             into.file().disk_file.copy_attributes(&self.path)?;
         }

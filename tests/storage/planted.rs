@@ -5,7 +5,7 @@
 use rereduce::mark;
 use rereduce_crash_sim::guarded;
 
-use crate::{compaction, crashes, errors, groups, history, processes, swap, torn};
+use crate::{compaction, crashes, errors, groups, history, layout, processes, swap, torn};
 
 /// A bug, and a test that must notice it.
 type Row = (&'static str, fn());
@@ -32,6 +32,17 @@ const TORN: &[Row] = &[
     ),
     ("leftover-stays", torn::leftovers_of_a_creation_are_in_nobodys_way),
     ("close-without-seal", torn::a_clean_close_seals_the_file_so_that_opening_reads_a_few_blocks),
+];
+
+const LAYOUT: &[Row] = &[
+    ("long-roots-cut-off", layout::a_footer_payload_larger_than_its_frame_comes_back),
+    ("roots-may-lie-behind", layout::roots_that_lie_behind_their_footer_do_not_count),
+    ("large-commit-flushed-once", layout::a_large_commit_flushes_its_data_before_its_footer),
+    (
+        "unsealed-tail-not-rewritten",
+        layout::an_unsealed_tail_is_written_again_before_it_is_built_on,
+    ),
+    ("swap-without-directory-sync", layout::a_compaction_flushes_renames_and_flushes_the_directory),
 ];
 
 const FAILING: &[Row] = &[
@@ -91,6 +102,10 @@ const COMPACTION: &[Row] = &[
         "swap-without-agreement",
         swap::what_is_written_during_each_round_of_a_compaction_is_in_the_swapped_file,
     ),
+    (
+        "pending-chunks-lost-at-swap",
+        compaction::an_upload_that_a_compaction_overtakes_arrives_in_the_new_file,
+    ),
     ("two-compactions-at-once", swap::a_second_compaction_is_refused_at_every_call_of_the_first),
 ];
 
@@ -134,6 +149,11 @@ fn each_is_noticed(rows: &[Row]) {
 #[test]
 fn bugs_planted_in_footers_and_recovery_are_noticed() {
     each_is_noticed(TORN);
+}
+
+#[test]
+fn bugs_planted_in_the_layout_are_noticed() {
+    each_is_noticed(LAYOUT);
 }
 
 #[test]
