@@ -335,11 +335,14 @@ impl<R: Roots> CommittedFile<R> {
 
     /// For a handle that only reads: looks whether the file grew or was swapped.
     fn refresh(&self) -> Result<()> {
+        // Before the state: one thread at a time looks, so that none publishes what it saw before
+        // another one found something newer.
+        let first = (!mark::planted("readers-look-side-by-side")).then(|| locked(&self.recovery));
         let state = self.published.load();
         let here = self.env.disk.identity(&self.path)?;
         let swapped = here.is_some_and(|here| Some(here) != state.file.identity().ok());
         let swapped = swapped && !mark::planted("reader-stays-on-old-file");
-        let mut report = locked(&self.recovery);
+        let mut report = first.unwrap_or_else(|| locked(&self.recovery));
         if !swapped && state.file.size()? == report.file_bytes {
             return Ok(());
         }
@@ -354,12 +357,16 @@ impl<R: Roots> CommittedFile<R> {
             (state.file.clone(), state.cache.clone())
         };
         let recovered = recover(&file)?;
-        *report = recovered.report.clone();
+        if mark::planted("failed-look-remembered") {
+            *report = recovered.report.clone();
+        }
         let newer = recovered.head.as_ref().map(Footer::id) != state.id();
         if newer || swapped {
             let state = state_of(&file, cache, &recovered)?;
             self.published.publish(Arc::new(state));
         }
+        // Last, so that a look that failed is not taken for one that found nothing.
+        *report = recovered.report;
         Ok(())
     }
 

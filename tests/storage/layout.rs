@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use rereduce::ErrorClass;
 use rereduce::checksum::Cover;
 use rereduce::env::{Env, MemoryDisk};
 use rereduce::file::{CommitId, Protocol, sibling};
 use rereduce::reduce::{Reducer, Row};
 use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::{Edit, KeyRange};
-use rereduce_crash_sim::{Call, Entry, SimDisk, environment};
+use rereduce_crash_sim::{Call, Entry, Plan, SimDisk, environment};
 
 use crate::support::{BLOCK, KINDS, PAIR, PATH, bytes_of, disk_of, on};
 
@@ -56,6 +57,33 @@ pub(crate) fn a_footer_payload_larger_than_its_frame_comes_back() {
         assert_eq!((reduction[0], reduction.len()), (3, length), "{length} bytes");
         assert!(snapshot.check().unwrap().violations.is_empty(), "{length} bytes");
         assert_eq!(store.snapshot_at(1).unwrap().row_count(), 1);
+    }
+}
+
+// spec: PROCESS-4, RECOVER-2
+#[test]
+pub(crate) fn a_reader_whose_look_failed_looks_again() {
+    let disk = SimDisk::new();
+    let env = environment(&disk, 1);
+    let store = wide(env.clone(), FRAME + 100);
+    store.commit(vec![Edit::put("a", "1")]).unwrap();
+    let options = StoreOptions { reducer: Arc::new(Wide(FRAME + 100)), ..StoreOptions::default() };
+    let reader = Store::open_read_only(env, Path::new(PATH), options).unwrap();
+    for nth in 1.. {
+        let number = store.commit(vec![Edit::put("a", format!("{nth} ."))]).unwrap();
+        let failures = disk.failures();
+        disk.set_plan(format!("read {nth} EIO").parse().unwrap());
+        let looked = reader.snapshot();
+        let struck = disk.failures() > failures;
+        disk.set_plan(Plan::default());
+        if let Err(error) = &looked {
+            assert!(struck && error.class() == ErrorClass::Io, "read {nth}: {error}");
+        }
+        assert_eq!(reader.snapshot().unwrap().number(), number, "read {nth}");
+        if !struck {
+            assert!(nth > 3, "footers, cover and roots are read");
+            break;
+        }
     }
 }
 

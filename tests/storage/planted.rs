@@ -35,6 +35,7 @@ const TORN: &[Row] = &[
 ];
 
 const LAYOUT: &[Row] = &[
+    ("failed-look-remembered", layout::a_reader_whose_look_failed_looks_again),
     ("long-roots-cut-off", layout::a_footer_payload_larger_than_its_frame_comes_back),
     ("roots-may-lie-behind", layout::roots_that_lie_behind_their_footer_do_not_count),
     ("large-commit-flushed-once", layout::a_large_commit_flushes_its_data_before_its_footer),
@@ -131,6 +132,7 @@ const SHARING: &[Row] = &[
     ("reader-takes-the-lock", processes::opening_for_reading_works_where_nothing_can_be_written),
     ("every-commit-is-witnessed", processes::a_reading_handle_follows_commits_and_a_compaction),
     ("reader-stays-on-old-file", processes::a_reading_handle_follows_commits_and_a_compaction),
+    ("readers-look-side-by-side", processes::readers_that_look_at_the_same_time_never_go_back),
     ("permissions-not-kept", processes::a_compaction_keeps_the_permissions_of_the_file),
 ];
 
