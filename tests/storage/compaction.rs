@@ -105,16 +105,22 @@ fn open(disk: &MemoryDisk) -> Database {
     Database::open(on(disk), Path::new(PATH), options).unwrap()
 }
 
-fn edit(db: &Database, id: &str, json: &str) -> Rev {
+pub(crate) fn edit(db: &Database, id: &str, json: &str) -> Rev {
     db.edit(vec![DocEdit::parse(id, json.as_bytes()).unwrap()]).unwrap().remove(0).unwrap()
 }
 
-fn merge(db: &Database, id: &str, json: &str) {
+pub(crate) fn merge(db: &Database, id: &str, json: &str) {
     db.merge(vec![DocEdit::parse(id, json.as_bytes()).unwrap()]).unwrap().remove(0).unwrap();
 }
 
 /// Attaches `content` under `name` to a new document or to revision `base`.
-fn attach(db: &Database, id: &str, base: Option<&Rev>, name: &str, content: &[u8]) -> Rev {
+pub(crate) fn attach(
+    db: &Database,
+    id: &str,
+    base: Option<&Rev>,
+    name: &str,
+    content: &[u8],
+) -> Rev {
     let mut upload = db.upload(name, "application/octet-stream");
     content.chunks(700).for_each(|piece| upload.write(piece).unwrap());
     let rev = base.map_or(String::new(), |rev| format!("\"_rev\":\"{rev}\","));
@@ -125,7 +131,7 @@ fn attach(db: &Database, id: &str, base: Option<&Rev>, name: &str, content: &[u8
 }
 
 /// Everything that a compaction must keep, as text.
-fn told(snapshot: &DbSnapshot) -> Vec<String> {
+pub(crate) fn told(snapshot: &DbSnapshot) -> Vec<String> {
     let mut told = Vec::new();
     let mut ids = Vec::new();
     snapshot

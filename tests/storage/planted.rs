@@ -63,6 +63,10 @@ const FAILING: &[Row] = &[
 ];
 
 const CRASHES: &[Row] = &[
+    (
+        "commit-without-flush",
+        crashes::every_kind_of_write_to_a_database_survives_a_crash_at_every_call,
+    ),
     ("footer-checksum-ignored", crashes::recovery_never_gives_a_torn_record_a_fresh_checksum),
     ("commit-without-flush", crashes::recovery_never_gives_a_torn_record_a_fresh_checksum),
     (

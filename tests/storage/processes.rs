@@ -88,7 +88,7 @@ fn a_reader_in_another_process_follows_commits_and_a_compaction() {
         assert_eq!(reader.ask("look"), r#"1 false {"a": "1"}"#);
         handle.put("a", "2").unwrap();
         assert_eq!(reader.ask("look"), r#"2 false {"a": "2"}"#);
-        writeln_hold(&mut reader);
+        hold(&mut reader);
         handle.put("b", "3").unwrap();
         assert_eq!(reader.ask("held"), r#"2 true {"a": "2"}"#, "the next commit is its witness");
         handle.compact().unwrap();
@@ -102,7 +102,7 @@ fn a_reader_in_another_process_follows_commits_and_a_compaction() {
 }
 
 /// Asks the reader to hold what it sees; `look` answers, so that it has done so.
-fn writeln_hold(reader: &mut Worker) {
+fn hold(reader: &mut Worker) {
     assert_eq!(reader.ask("hold\nlook"), r#"2 false {"a": "2"}"#);
 }
 
