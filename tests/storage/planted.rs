@@ -35,6 +35,7 @@ const TORN: &[Row] = &[
 ];
 
 const LAYOUT: &[Row] = &[
+    ("cover-begins-in-cut-header", torn::what_is_written_behind_a_cut_header_is_found_again),
     ("failed-look-remembered", layout::a_reader_whose_look_failed_looks_again),
     ("long-roots-cut-off", layout::a_footer_payload_larger_than_its_frame_comes_back),
     ("roots-may-lie-behind", layout::roots_that_lie_behind_their_footer_do_not_count),
@@ -90,6 +91,11 @@ const COMPACTION: &[Row] = &[
         "swap-keeps-the-cache",
         compaction::old_snapshots_stay_readable_and_numbers_go_on_across_a_compaction,
     ),
+    (
+        "compaction-copies-for-each-leaf",
+        compaction::revisions_that_share_an_attachment_share_it_in_the_compacted_file,
+    ),
+    ("cancelled-compaction-swaps", compaction::a_cancelled_compaction_changes_nothing),
     (
         "compaction-drops-tombstones",
         compaction::a_compaction_keeps_all_but_the_bodies_of_inner_revisions,
