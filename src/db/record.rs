@@ -432,9 +432,20 @@ mod tests {
                     put_record(&mut out, *deleted, *seq, *sizes, &place);
                 }
                 Stored::Known(known) => known.encode(&mut out),
-                Stored::Entry(entry) => return entry.encode(),
+                Stored::Entry(entry) => {
+                    let known = |(_, deleted): &(Rev, bool)| Known {
+                        deleted: *deleted,
+                        body: Pointer::default(),
+                        external: 0,
+                        attached: 0,
+                    };
+                    let known: Vec<Known> = entry.leaves.iter().map(known).collect();
+                    let revs = entry.leaves.iter().map(|(rev, _)| rev);
+                    let leaves: Vec<(&Rev, &Known)> = revs.zip(&known).collect();
+                    return encode_seq_entry(&entry.id, &leaves);
+                }
                 Stored::Purge(entry) => return entry.encode(),
-                Stored::Body { json, attachments } => return encode_body(json, attachments),
+                Stored::Body { json, attachments } => put_body(&mut out, json, attachments),
                 Stored::List(chunks) => chunks.iter().for_each(|chunk| chunk.encode(&mut out)),
                 Stored::Local(number, json) => return encode_local(*number, json),
             }
