@@ -646,6 +646,7 @@ fn for_this_edit(result: Result<Rev>) -> Result<Result<Rev>> {
             ErrorClass::Conflict
             | ErrorClass::BadInput
             | ErrorClass::Missing
+            | ErrorClass::Cancelled
             | ErrorClass::Limit => Ok(Err(error)),
             _ => Err(error),
         },
