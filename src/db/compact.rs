@@ -23,7 +23,7 @@ use super::Shapes;
 use super::attach::copy_data;
 use super::edit::encode_record;
 use super::load::{Record, nonsense};
-use super::record::{DataPlace, HeldAttachment, decode_body, encode_body, seq_key};
+use super::record::{DataPlace, HeldAttachment, decode_body, put_body, seq_key};
 use super::roots::DbRoots;
 
 pub(crate) struct DbCopier<'a> {
@@ -155,6 +155,9 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
             let chunk = source.read(known.body)?;
             let parts = decode_body(&chunk, &known.body);
             let parts = parts.ok_or_else(|| nonsense(source, "a document body"))?;
+            if parts.attachments.is_empty() {
+                return into.append(&chunk);
+            }
             let mut attachments = Vec::with_capacity(parts.attachments.len());
             for held in parts.attachments {
                 let data = match copies.iter().find(|(old, _)| *old == held.data) {
@@ -167,7 +170,9 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
                 };
                 attachments.push(HeldAttachment { attachment: held.attachment, data });
             }
-            into.append(&encode_body(parts.json, &attachments))
+            let mut body = Vec::with_capacity(chunk.len());
+            put_body(&mut body, parts.json, &attachments);
+            into.append(&body)
         };
         match copy(into) {
             Ok(body) => Some(super::record::Known { body, ..*known }),

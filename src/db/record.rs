@@ -142,18 +142,20 @@ pub(crate) struct SeqEntry {
     pub(crate) leaves: Vec<(Rev, bool)>,
 }
 
-impl SeqEntry {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        put_bytes(&mut out, self.id.as_bytes());
-        put_varint(&mut out, self.leaves.len() as u64);
-        for (rev, deleted) in &self.leaves {
-            out.push(u8::from(*deleted));
-            put_rev(&mut out, rev);
-        }
-        out
+/// The by_seq value of a document with these leaves, the winner first.
+pub(crate) fn encode_seq_entry(id: &str, leaves: &[(&Rev, &Known)]) -> Vec<u8> {
+    // A leaf is mostly a flag, a small generation and 16 bytes behind their length.
+    let mut out = Vec::with_capacity(id.len() + 4 + leaves.len() * 20);
+    put_bytes(&mut out, id.as_bytes());
+    put_varint(&mut out, leaves.len() as u64);
+    for (rev, known) in leaves {
+        out.push(u8::from(known.deleted));
+        put_rev(&mut out, rev);
     }
+    out
+}
 
+impl SeqEntry {
     pub(crate) fn decode(value: &[u8]) -> Option<SeqEntry> {
         let mut reader = Reader::new(value);
         let id = take_id(&mut reader)?;
@@ -229,25 +231,23 @@ pub(crate) struct BodyParts<'a> {
     pub(crate) attachments: Vec<HeldAttachment>,
 }
 
-/// A body chunk.
-pub(crate) fn encode_body(json: &[u8], attachments: &[HeldAttachment]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(json.len() + 4 + 80 * attachments.len());
-    put_bytes(&mut out, json);
-    put_varint(&mut out, attachments.len() as u64);
+/// Appends a body chunk.
+pub(crate) fn put_body(out: &mut Vec<u8>, json: &[u8], attachments: &[HeldAttachment]) {
+    put_bytes(out, json);
+    put_varint(out, attachments.len() as u64);
     for held in attachments {
-        held.attachment.encode(&mut out);
+        held.attachment.encode(out);
         match &held.data {
             DataPlace::Chunks(chunks) => {
                 out.push(chunks.len() as u8);
-                chunks.iter().for_each(|chunk| chunk.encode(&mut out));
+                chunks.iter().for_each(|chunk| chunk.encode(out));
             }
             DataPlace::Listed(list) => {
                 out.push(u8::MAX);
-                list.encode(&mut out);
+                list.encode(out);
             }
         }
     }
-    out
 }
 
 /// Takes a body chunk apart; every pointer in it must lie before `holder`.
@@ -432,9 +432,20 @@ mod tests {
                     put_record(&mut out, *deleted, *seq, *sizes, &place);
                 }
                 Stored::Known(known) => known.encode(&mut out),
-                Stored::Entry(entry) => return entry.encode(),
+                Stored::Entry(entry) => {
+                    let known = |(_, deleted): &(Rev, bool)| Known {
+                        deleted: *deleted,
+                        body: Pointer::default(),
+                        external: 0,
+                        attached: 0,
+                    };
+                    let known: Vec<Known> = entry.leaves.iter().map(known).collect();
+                    let revs = entry.leaves.iter().map(|(rev, _)| rev);
+                    let leaves: Vec<(&Rev, &Known)> = revs.zip(&known).collect();
+                    return encode_seq_entry(&entry.id, &leaves);
+                }
                 Stored::Purge(entry) => return entry.encode(),
-                Stored::Body { json, attachments } => return encode_body(json, attachments),
+                Stored::Body { json, attachments } => put_body(&mut out, json, attachments),
                 Stored::List(chunks) => chunks.iter().for_each(|chunk| chunk.encode(&mut out)),
                 Stored::Local(number, json) => return encode_local(*number, json),
             }

@@ -334,10 +334,10 @@ impl FileWriter {
         while offset < size {
             let length = (size - offset).min(REWRITE_BYTES);
             let bytes = self.file.read_exact(offset, length as usize)?;
-            self.file.disk_file.rewrite_same(offset, &bytes)?;
+            self.file.rewrite_same(offset, &bytes)?;
             offset += length;
         }
-        self.file.disk_file.sync()?;
+        self.file.sync()?;
         self.counts.flushes += 1;
         // Of a header that was cut off the missing bytes are padding: no cover begins there.
         self.flushed_end = size.max(BLOCK_BYTES);
@@ -346,7 +346,7 @@ impl FileWriter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.disk_file.sync()?;
+        self.file.sync()?;
         self.counts.flushes += 1;
         self.flushed_end = self.appended;
         Ok(())
@@ -399,7 +399,7 @@ impl FileWriter {
             return Ok(());
         }
         self.sealed = false;
-        let offset = self.file.disk_file.append(&self.pending)?;
+        let offset = self.file.append(&self.pending)?;
         if offset != self.appended {
             let expected = format!("to append at byte {}", self.appended);
             return Err(self.file.damage(offset, &expected, &format!("byte {offset}")));

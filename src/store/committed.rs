@@ -502,7 +502,7 @@ impl<R: Roots> CommittedFile<R> {
         into.commit(&payload)?;
         into.seal()?;
         if !mark::planted("permissions-not-kept") {
-            into.file().disk_file.copy_attributes(&self.path)?;
+            into.file().copy_attributes(&self.path)?;
         }
         self.rename_over(target, writing, &now)?;
         let cache = match mark::planted("swap-keeps-the-cache") {

@@ -18,7 +18,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::btree::{self, Builder, Checked, NodeCache, Shape, Tree, TreeOptions};
+use crate::btree::{self, Builder, Checked, NodeCache, Shape, Tree, TreeOptions, Value};
 use crate::codec::Reader;
 use crate::commit_queue::CommitQueue;
 use crate::env::{Access, Env};
@@ -125,6 +125,19 @@ impl Store {
             shape: Shape { options: tree, reducer },
             value_bytes_max,
         })
+    }
+
+    /// Opens commit `number` of the file at `path` for reading, even where a newer commit is
+    /// damaged and [`Store::open`] refuses.
+    pub fn open_commit(
+        env: &Env,
+        path: &Path,
+        number: u64,
+        options: &StoreOptions,
+    ) -> Result<StoreSnapshot> {
+        let state = CommittedFile::open_commit(env, path, number, options.cache_bytes)?;
+        let shape = Shape { options: options.tree.clone(), reducer: options.reducer.clone() };
+        Ok(StoreSnapshot { state: Arc::new(state), shape })
     }
 
     /// Applies all of `edits`, or none, and returns the number of the commit that has them once it
@@ -329,6 +342,12 @@ impl StoreSnapshot {
     /// The value of `key`. Cost: one node read for each level of the tree, less what is cached.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.state.roots.get(&self.state.nodes(), key)
+    }
+
+    /// The value of `key`, borrowed from the node that holds it. Cost: as [`StoreSnapshot::get`],
+    /// without the copy.
+    pub fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.state.roots.find(&self.state.nodes(), key)
     }
 
     /// Visits the rows of `range` in `direction` until the range or the visitor ends.
