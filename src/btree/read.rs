@@ -162,6 +162,21 @@ impl Tree {
         Ok(())
     }
 
+    /// Visits the rows of `range`, ascending. The first error of the visitor ends it.
+    pub fn try_scan(
+        &self,
+        nodes: &dyn NodeSource,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        self.scan(nodes, range, Direction::Ascending, &mut |key, value| {
+            outcome = visit(key, value);
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome
+    }
+
     /// Visits every node: parents before children, children in key order. Reads each node once.
     pub fn walk(&self, nodes: &dyn NodeSource, visit: &mut VisitNode<'_>) -> Result<()> {
         let (Some(root), Some(pointer)) = (self.open_root(nodes)?, self.root()) else {
@@ -239,14 +254,14 @@ impl Frame {
     fn cut(node: Arc<Node>, range: &KeyRange, cut_start: bool, cut_end: bool) -> Frame {
         let mut next = 0;
         if cut_start {
-            next = node.partition_point(|key| !range.after_start(key));
+            next = node.first_from(&range.start);
             if !node.is_leaf() {
                 // The child before the first separator inside may reach into the range.
                 next = next.saturating_sub(1);
             }
         }
         let end = match cut_end {
-            true => node.partition_point(|key| range.before_end(key)),
+            true => node.first_behind(&range.end),
             false => node.count(),
         };
         let edge = |cut: bool, index: usize| (cut && next < end).then_some(index);

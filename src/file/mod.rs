@@ -7,7 +7,7 @@
 //!
 //! Rooms, bottom up: `block` (the 2,048-byte grid and its markers), `chunk` (checksummed byte
 //! strings under checked pointers), `header` (whose file is this), `footer` (where are the roots),
-//! `open` (reading), `recover` (which commit stands), `history` (older commits), `writer` (the
+//! `open` and `read_ahead` (reading), `recover` (which commit stands), `history` (older commits), `writer` (the
 //! commit protocols).
 //!
 //! Invariant: bytes that were written are never changed; whatever a crash leaves behind the last
@@ -19,6 +19,7 @@ mod footer;
 mod header;
 pub(crate) mod history;
 mod open;
+mod read_ahead;
 mod recover;
 mod writer;
 
@@ -31,6 +32,7 @@ pub use footer::{COVER_BYTES_MAX, PAYLOAD_BYTES_MAX, Protocol};
 pub(crate) use footer::{Footer, Payload};
 pub use header::{FORMAT_VERSION, FileId, Header};
 pub use open::{OpenFile, sibling};
+pub(crate) use read_ahead::ReadAhead;
 pub(crate) use recover::newest_whole;
 pub use recover::{Recovered, RecoveryReport, SkipReason, SkippedFooter, recover};
 pub(crate) use writer::FileWriter;
