@@ -6,7 +6,9 @@
 mod recorded;
 
 use recorded::replay::{Tally, replay};
-use recorded::{leaves_of, revision_of, turns_red};
+use recorded::{encode, leaves_of, revision_of, turns_red};
+use rereduce::doc::write_stored;
+use rereduce::vocabulary::Json;
 
 /// Leaves in each recorded database file: all, and those among them that a replicator named (they
 /// say `"w":"conflict"`, and their ids follow from nothing).
@@ -76,6 +78,30 @@ fn every_recorded_request_is_answered_as_couchdb_answered_it() {
     }
 }
 
+/// No recorded content is compressed otherwise at another level. This one is: three letters from a
+/// linear congruence, whose hash chains are long.
+fn zlib_works_at_level_8() {
+    let letters = (0..20_000).scan(1u32, |state, _| {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        Some(b'a' + ((*state >> 24) % 3) as u8)
+    });
+    let (attachment, _) = encode("f", "text/plain", &letters.collect::<Vec<u8>>(), 1);
+    assert_eq!(attachment.digest.to_string(), "md5-tCqxXvp4hA+901zXmUElig==");
+}
+
+// spec: DOC-9
+#[test]
+fn compressed_content_is_what_zlib_makes_at_level_8() {
+    zlib_works_at_level_8();
+}
+
+fn ids_are_refused() {
+    for id in ["", "_x", "_design", "_local/"] {
+        assert!(id.parse::<rereduce::doc::DocId>().is_err(), "{id}");
+    }
+}
+
+// spec: DOC-1
 #[test]
 fn planted_bugs_turn_the_recordings_red() {
     for bug in [
@@ -83,6 +109,16 @@ fn planted_bugs_turn_the_recordings_red() {
         "revid-members-sorted",
         "revid-bytes-as-list",
         "json-first-member-stays",
+        "json-big-as-double",
+        "json-half-pair-replaced",
+        "json-double-without-exponent",
+        "doc-id-underscore-accepted",
+        "attachment-text-only",
+        "draft-rev-beats-revisions",
+        "answer-deleted-before-body",
+        "revtree-merge-replaces-data",
+        "revtree-conflicts-with-deleted",
+        "revtree-missing-knows-leaves-only",
         "revtree-winner-ignores-deleted",
         "revtree-winner-on-the-leftmost-path",
         "revtree-first-root-only",
@@ -91,6 +127,7 @@ fn planted_bugs_turn_the_recordings_red() {
         "revtree-stem-before-merge",
     ] {
         let red = turns_red(bug, || {
+            ids_are_refused();
             for (file, answers, revs, passed_over) in REQUESTS {
                 recorded_requests_are_answered(file, answers, revs, passed_over);
             }
@@ -98,4 +135,16 @@ fn planted_bugs_turn_the_recordings_red() {
         assert!(red, "{bug} went unnoticed");
     }
     assert!(turns_red("revid-bytes-as-list", recorded_leaves_are_computed));
+    assert!(turns_red("attachment-default-level", zlib_works_at_level_8));
+    let too_deep = "[".repeat(1025) + &"]".repeat(1025);
+    let refuses_depth = || assert!(Json::parse(too_deep.replace("[]", "[1]").as_bytes()).is_err());
+    refuses_depth();
+    assert!(turns_red("json-depth-doubled", refuses_depth));
+    let keeps_sign = || {
+        let mut stored = Vec::new();
+        write_stored(&Json::from(-0.0), &mut stored);
+        assert_eq!(stored, b"-0.0");
+    };
+    keeps_sign();
+    assert!(turns_red("json-stored-zero-unsigned", keeps_sign));
 }

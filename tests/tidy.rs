@@ -17,7 +17,7 @@ const COLUMNS_MAX: usize = 100;
 
 /// Files of the model that meet the engine: they compare it with the model through its seams. All
 /// others know of the engine's vocabulary only.
-const MODEL_CHECKS: [&str; 2] = ["model/src/check_", "model/src/verdict"];
+const MODEL_CHECKS: [&str; 3] = ["model/src/check_", "model/src/play_", "model/src/verdict"];
 
 /// What the model's checks may use of the engine: plain data and seams, no algorithm, no codec.
 const MODEL_MAY_USE: [&str; 9] =
@@ -51,8 +51,9 @@ fn text(file: &Source) -> Vec<String> {
     if !file.text.starts_with("//! ") {
         complaints.push(complain(file, 0, "a file begins with `//!` and what it is"));
     }
-    for (index, line) in file.text.lines().enumerate() {
-        if columns(file, index, line) > COLUMNS_MAX {
+    let layers = file.code.lines().zip(file.comments.lines());
+    for (index, (line, (code, comments))) in file.text.lines().zip(layers).enumerate() {
+        if columns(line, code, comments) > COLUMNS_MAX {
             complaints.push(complain(file, index, "a line has at most 100 columns"));
         }
     }
@@ -62,11 +63,11 @@ fn text(file: &Source) -> Vec<String> {
     complaints
 }
 
-/// The columns of a line, without the letters of string literals, which cannot be wrapped.
-fn columns(file: &Source, index: usize, line: &str) -> usize {
-    let bytes = |text: &str| text.lines().nth(index).unwrap_or_default().as_bytes().to_vec();
-    let (code, comments) = (bytes(&file.code), bytes(&file.comments));
-    let in_string = |at: usize, c: char| code[at] == b' ' && comments[at] == b' ' && c != ' ';
+/// The columns of a line, without the letters of string literals, which cannot be wrapped: what is
+/// neither code nor comment.
+fn columns(line: &str, code: &str, comments: &str) -> usize {
+    let is_blank = |text: &str, at: usize| text.as_bytes()[at] == b' ';
+    let in_string = |at: usize, c: char| c != ' ' && is_blank(code, at) && is_blank(comments, at);
     line.char_indices().filter(|&(at, c)| !in_string(at, c)).count()
 }
 

@@ -164,7 +164,8 @@ fn mentions(file: &Source, keyword: &str) -> Vec<Mention> {
 fn script(path: &str, text: &str) -> Source {
     let comment = |line: &str| line.strip_prefix('#').unwrap_or_default().to_string();
     let comments = text.lines().map(|line| comment(line) + "\n").collect();
-    Source { path: path.into(), text: text.into(), code: String::new(), comments }
+    let (path, text, code) = (path.into(), text.into(), String::new());
+    Source { path, text, code, comments, tests_begin: 0 }
 }
 
 /// The names of the planted bugs that the code of `file` asks for.
@@ -174,12 +175,10 @@ fn planted_in_code(file: &Source) -> Vec<String> {
     calls.filter_map(|rest| Some(rest.split_once('"')?.0.to_string())).collect()
 }
 
-/// The table of planted bugs: each call of `bug` makes an entry. Its first string is the name, and
-/// the ids in those up to the next call are what it violates.
+/// The table of planted bugs: each `name: "..."` begins an entry, and the ids in the strings up to
+/// the next one are what it violates.
 fn planted_table(file: &Source) -> Vec<Planted> {
-    let is_call = |at: &usize| !file.code[..*at].ends_with("fn ");
-    let calls = file.code.match_indices("bug(").map(|(at, _)| at);
-    let starts: Vec<usize> = calls.filter(is_call).collect();
+    let starts: Vec<usize> = file.code.match_indices("name: \"").map(|(at, _)| at).collect();
     let ends = starts.iter().skip(1).copied().chain([file.text.len()]);
     let entries = starts.iter().zip(ends).map(|(&start, end)| {
         let mut strings = file.text[start..end].split('"').skip(1).step_by(2);
@@ -326,8 +325,9 @@ fn an_id_with_a_slip_of_the_pen_is_found() {
 fn planted_bugs_are_read_from_code_and_table() {
     let text = "if mark::planted(\"a-b\") { 1 }\nif planted(\"c\") {}\n// planted(\"d\")\n";
     assert_eq!(planted_in_code(&Source::rust("src/a.rs", text)), ["a-b", "c"]);
-    let table = "const fn bug(name: &str) {}\nconst T: &[Bug] = &[
-    bug(\"a-b\", &[\"A-1\", \"B08\"], &[\"crash\"]),\n    bug(\n        \"c\", &[], &[]),\n];";
+    let table = "struct Bug { name: &str }\nconst T: &[Bug] = &[
+    Bug { name: \"a-b\", violates: &[\"A-1\", \"B08\"], checks: &[\"crash\"] },
+    Bug {\n        name: \"c\",\n        violates: &[],\n    },\n];";
     let planted = planted_table(&Source::rust("crash-sim/src/planted.rs", table));
     let violates = BTreeSet::from(["A-1".to_string(), "B08".to_string()]);
     let none = BTreeSet::new();

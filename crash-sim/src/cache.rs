@@ -117,6 +117,7 @@ impl PageCache {
 
     /// Does what `call` (entry number `entry` of the trace) does, or what is left of it when it
     /// fails in this way.
+    // spec: DISK-8
     pub(crate) fn apply(&mut self, entry: usize, call: &Call, failure: Option<Failure>) {
         match (call, failure) {
             (Call::Append { inode, bytes, .. }, _) => self.append(entry, *inode, bytes),
@@ -166,6 +167,7 @@ impl PageCache {
         }
     }
 
+    // spec: DISK-6
     fn sync(&mut self, inode: u64, failure: Option<Failure>) {
         let (Some(file), Some(_)) = (self.inodes.get_mut(&inode), self.block) else { return };
         match failure {
@@ -189,6 +191,7 @@ impl PageCache {
         }
     }
 
+    // spec: DISK-4
     fn sync_dir(&mut self, directory: &Path) {
         let sure_names = &mut self.sure_names;
         self.name_changes.retain_mut(|change| {
@@ -203,6 +206,7 @@ impl PageCache {
 
 impl Inode {
     /// Makes pieces of the bytes `[start, start + length)` of the content, which were just written.
+    // spec: DISK-2
     fn dirty(&mut self, entry: usize, block: u64, start: u64, length: u64) {
         let end = start + length;
         let mut block_start = start - start % block;
@@ -216,6 +220,7 @@ impl Inode {
     }
 
     /// A good sync: every dirty piece is on the platter now, and so is the size.
+    // spec: DISK-1
     fn settle(&mut self) {
         let size = self.content.len() as usize;
         if self.sure.len() < size {

@@ -16,6 +16,7 @@ const SEEDED_SUBSETS: u64 = 64;
 
 /// What may survive a crash at `scene` under `model`: at most `sets_max` sets of survivors, each in
 /// every combination of length and gap that the model has.
+// spec: CRASH-4
 pub fn choices(
     scene: &Scene,
     model: FaultModel,

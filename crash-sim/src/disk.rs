@@ -142,6 +142,7 @@ impl Default for SimDisk {
 
 impl State {
     /// Does `call` or fails it, and records which.
+    // spec: DISK-7
     fn perform(&mut self, mut call: Call, operation: &'static str, path: &Path) -> Result<()> {
         let failure = self.plan.strike(&call);
         if let (Some(failure), Call::Append { bytes, .. }) = (failure, &mut call) {

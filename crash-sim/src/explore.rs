@@ -204,6 +204,7 @@ impl Explorer {
 
     /// Runs `ops` once and opens everything that a crash could have left of that run. Returns what
     /// was explored, and the violation with the earliest crash point if there is any.
+    // spec: CRASH-2
     pub fn explore<T: Target>(&self, target: &T, ops: &[T::Op]) -> (Tally, Option<Violation>) {
         let mut tally = Tally { workloads: 1, ..Tally::default() };
         let recording = match record(target, ops, self.seed, &self.plan) {

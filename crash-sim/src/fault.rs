@@ -167,6 +167,7 @@ impl FaultModel {
     };
 
     /// Power cut on a disk that keeps write order: a beginning of what was done survives.
+    // spec: DISK-5
     pub const ORDERED: FaultModel =
         FaultModel { name: "ordered", survival: Survival::Prefix, ..FaultModel::PROCESS_KILL };
 

@@ -1,7 +1,7 @@
 //! crash-sim: a simulated disk, every state that a crash can leave of a run, and a judge.
 //!
-//! Read in this order: [`SimDisk`] records what an engine does to a disk ([`Entry`], [`Call`]);
-//! a [`Scene`] is one crash point of that record; a [`Choice`] says what survives there, as far as a
+//! Read in this order: [`SimDisk`] records what an engine does to a disk ([`Entry`], [`Call`]); a
+//! [`Scene`] is one crash point of that record; a [`Choice`] says what survives there, as far as a
 //! [`FaultModel`] allows it; an [`Image`] is the outcome. An [`Explorer`] walks through all of them
 //! for a [`Target`] and reports the first [`Violation`], which [`shrink`] makes small.
 //!

@@ -183,6 +183,7 @@ impl<T: Target> Run<'_, T> {
 /// # Errors
 ///
 /// What went wrong, for people. A panic of the engine is an error too.
+// spec: CRASH-3
 pub fn recover<T: Target>(
     target: &T,
     image: &Image,

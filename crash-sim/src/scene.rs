@@ -86,6 +86,7 @@ pub struct Choice {
 
 impl Scene {
     /// The crash points of `trace`, which began on a disk that held `start`, in order.
+    // spec: CRASH-1
     pub fn all(trace: &[Entry], start: &Image, model: FaultModel) -> Vec<Scene> {
         let mut cache = PageCache::new(Some(model.block_bytes));
         start.place_into(&mut cache);
@@ -329,6 +330,7 @@ impl NameKind {
 }
 
 /// Brings `rest`, which continues `base`, to `length` bytes.
+// spec: DISK-3
 fn fill_gap(base: &[u8], rest: &mut Vec<u8>, length: usize, gap: Gap) {
     /// Old bytes lie where a page-aligned allocator would leave them.
     const PAGE_BYTES: usize = 4096;

@@ -14,6 +14,7 @@ const SETS_MAX: usize = 2000;
 
 /// The smallest violation of `target` that can be reached from `ops` (which gave `violation`) by
 /// leaving out operations and making them simpler.
+// spec: CRASH-5
 pub fn shrink<T: Target>(
     explorer: &Explorer,
     target: &T,

@@ -84,7 +84,8 @@ pub trait Target: Clone + Send + Sync {
 ///
 /// ```
 /// use rereduce_crash_sim::Workload;
-/// let workload = Workload::parse("twice", "# Why.\nwith cache=0\ncommit a=1\ncommit a=2\n").unwrap();
+/// let text = "# Why.\nwith cache=0\ncommit a=1\ncommit a=2\n";
+/// let workload = Workload::parse("twice", text).unwrap();
 /// assert_eq!(workload.title, "Why.");
 /// assert_eq!(workload.lines, ["commit a=1", "commit a=2"]);
 /// assert_eq!(workload.settings, [("cache".to_owned(), "0".to_owned())]);

@@ -6,26 +6,36 @@
 //! Invariant: a target never panics, never loops, and never allocates more than the size of its
 //! input plus a constant, whatever the input is.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
+use rereduce::btree::{CachedNodes, Node, NodeCache, Shape, Tree, TreeOptions};
 use rereduce::checksum::{Cover, crc32c};
 use rereduce::codec::Reader;
 use rereduce::doc::write_stored;
-use rereduce::env::{Access, Entropy, Env, MemoryDisk};
+use rereduce::env::{Entropy, Env, MemoryDisk};
 use rereduce::file::{
     BLOCK_BYTES, ChunkSink, ChunkSource, FileId, MemoryChunks, OpenFile, POINTER_BYTES, Pointer,
-    recover,
 };
-use rereduce::vocabulary::Json;
+use rereduce::kv::{KvSnapshot, OrderedKv};
+use rereduce::store::{Store, StoreOptions};
+use rereduce::vocabulary::{Direction, Edit, Json, KeyRange};
 use rereduce::{ErrorClass, Result};
+use rereduce_model::{KvEngine, KvHandle, KvHistory, check_kv_history};
 
 /// A target: a function of its input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of `NAME` is in `fuzz/corpus/NAME`.
-pub const TARGETS: [(&str, Target); 4] =
-    [("chunk", chunk), ("file", file), ("footer", footer), ("json", json)];
+pub const TARGETS: [(&str, Target); 6] = [
+    ("chunk", chunk),
+    ("file", file),
+    ("footer", footer),
+    ("json", json),
+    ("node", node),
+    ("operations", operations),
+];
 
 /// A pointer made of the input's first bytes, into chunks that hold the rest of it: it is refused,
 /// or it leads to exactly the bytes that it names. The rest itself is read back as it was written.
@@ -50,14 +60,148 @@ pub fn chunk(input: &[u8]) {
     }
 }
 
-/// The input as a whole file: opening and recovery answer or refuse, and write nothing.
+/// Chunks with right checksums that hold whatever the input puts into the nodes of a tree: reading
+/// the tree answers or refuses, and meets no row more than once.
+///
+/// ```text
+/// | length | payload of chunk 0 | length | payload of chunk 1 | ... | length | root of the tree |
+/// ```
+///
+/// In a payload the bytes `fe k` stand for the pointer to chunk k, if that is there already.
+pub fn node(input: &[u8]) {
+    let mut chunks = MemoryChunks::default();
+    let mut pointers: Vec<Pointer> = Vec::new();
+    let mut rest = input;
+    let mut last = Vec::new();
+    while let Some((&length, behind)) = rest.split_first() {
+        let (piece, behind) = behind.split_at(usize::from(length).min(behind.len()));
+        rest = behind;
+        last = with_pointers(piece, &pointers);
+        pointers.push(chunks.append(&last).expect("the payload is far below the limit"));
+        let raw = last.as_slice().into();
+        if let Some(node) = pointers.last().and_then(|pointer| Node::decode(*pointer, raw)) {
+            assert!(node.count() > 0 && node.size() <= last.len());
+        }
+    }
+    let Some(tree) = Tree::decode(&mut Reader::new(&last)) else { return };
+    let cache = NodeCache::new(0);
+    let nodes = CachedNodes::new(&chunks, &cache);
+    let mut rows = 0;
+    for direction in [Direction::Ascending, Direction::Descending] {
+        let mut first = None;
+        rows = 0;
+        let scanned = tree.scan(&nodes, &KeyRange::all(), direction, &mut |key, _| {
+            first.get_or_insert_with(|| key.to_vec());
+            rows += 1;
+            assert!(rows <= input.len(), "a row was met twice");
+            ControlFlow::Continue(())
+        });
+        assert_corrupt_or(scanned);
+        if let Some(key) = first {
+            assert_corrupt_or(tree.get(&nodes, &key));
+        }
+    }
+    assert_corrupt_or(tree.reduce(&nodes, &Shape::default(), &KeyRange::all()));
+    let checked = tree.check(&nodes, &Shape::default()).expect("damage is a finding");
+    if checked.violations.is_empty() {
+        assert_eq!(tree.row_count(), rows as u64, "the check found nothing wrong");
+    }
+}
+
+/// `piece` with pointers to `chunks` in place of the bytes `fe k`.
+fn with_pointers(piece: &[u8], chunks: &[Pointer]) -> Vec<u8> {
+    let mut payload = Vec::new();
+    let mut rest = piece;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let chunk = behind.first().and_then(|&index| chunks.get(usize::from(index)));
+        match chunk.filter(|_| byte == 0xfe) {
+            Some(pointer) => {
+                pointer.encode(&mut payload);
+                rest = &behind[1..];
+            }
+            None => {
+                payload.push(byte);
+                rest = behind;
+            }
+        }
+    }
+    payload
+}
+
+fn assert_corrupt_or<T>(result: Result<T>) {
+    if let Err(error) = result {
+        assert!(error.is_corrupt(), "{error}");
+    }
+}
+
+/// A history of operations that the input describes, on a store in memory and on the model.
+pub fn operations(input: &[u8]) {
+    let engine = StoreInMemory { env: Env::memory() };
+    let history = KvHistory::from_bytes(&input[..input.len().min(1000)]);
+    if let Err(violation) = check_kv_history(&engine, &history.0) {
+        panic!("{violation}");
+    }
+}
+
+struct StoreInMemory {
+    env: Env,
+}
+
+impl KvEngine for StoreInMemory {
+    fn open(&self, name: &str) -> Result<Box<dyn KvHandle>> {
+        let tree = TreeOptions { fan_out_max: 3, ..TreeOptions::default() };
+        let options = StoreOptions { tree, cache_bytes: 1000, ..StoreOptions::default() };
+        Ok(Box::new(OpenStore(Store::open(self.env.clone(), name.as_ref(), options)?)))
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        match self.env.disk.remove(name.as_ref()) {
+            Err(error) if error.class() != ErrorClass::Missing => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+struct OpenStore(Store);
+
+impl OrderedKv for OpenStore {
+    fn commit(&self, edits: &[Edit]) -> Result<()> {
+        OrderedKv::commit(&self.0, edits)
+    }
+
+    fn snapshot(&self) -> Result<Box<dyn KvSnapshot>> {
+        OrderedKv::snapshot(&self.0)
+    }
+}
+
+impl KvHandle for OpenStore {
+    fn close(self: Box<Self>) -> Result<()> {
+        self.0.close()
+    }
+
+    fn compact(&self) -> Option<Result<()>> {
+        Some(self.0.compact(&mut || ControlFlow::Continue(())))
+    }
+
+    fn commit_number(&self) -> Option<u64> {
+        Some(self.0.snapshot().map_or(0, |snapshot| snapshot.number()))
+    }
+
+    fn open_commit(&self, number: u64) -> Option<Result<Box<dyn KvSnapshot>>> {
+        let opened = self.0.snapshot_at(number);
+        Some(opened.map(|snapshot| Box::new(snapshot) as Box<dyn KvSnapshot>))
+    }
+}
+
+/// The input as a whole file: opening it, checking it and reading all of it answers or refuses, and
+/// writes nothing.
 pub fn file(input: &[u8]) {
-    open_and_recover(input);
+    open_and_read_all(input);
 }
 
 /// Footers with right checksums around whatever the input puts into their fields: structural lies.
 pub fn footer(input: &[u8]) {
-    open_and_recover(&file_of_footers(input));
+    open_and_read_all(&file_of_footers(input));
 }
 
 /// A file that holds one pair of footers for each piece of the input, a few at most.
@@ -112,20 +256,38 @@ pub fn json(input: &[u8]) {
     }
 }
 
-fn open_and_recover(bytes: &[u8]) {
+fn open_and_read_all(bytes: &[u8]) {
     let disk = MemoryDisk::new();
     let path = Path::new("fuzz.rereduce");
     disk.place(path, bytes.to_vec());
     let env = Env { disk: Arc::new(disk.clone()), ..Env::real() };
-    let opened = OpenFile::open(&env, path, Access::Read);
-    match opened.and_then(|file| Ok((file.is_unborn(), recover(&file)?.report))) {
-        Ok((is_unborn, report)) => assert!(!is_unborn || report.number == 0),
-        Err(error) => {
-            let expected = [ErrorClass::Corrupt, ErrorClass::NotADatabase, ErrorClass::NewerFormat];
-            assert!(expected.contains(&error.class()), "{error}");
-        }
+    if let Err(error) = read_all(&env, path, bytes.len()) {
+        let expected = [ErrorClass::Corrupt, ErrorClass::NotADatabase, ErrorClass::NewerFormat];
+        assert!(expected.contains(&error.class()), "{error}");
     }
     assert!(disk.bytes(path).is_some_and(|after| after == bytes), "opening wrote something");
+}
+
+/// Walks the whole history of the store at `path`, newest commit first, and reads each commit.
+fn read_all(env: &Env, path: &Path, size: usize) -> Result<()> {
+    let options = StoreOptions { cache_bytes: 0, ..StoreOptions::default() };
+    let store = Store::open_read_only(env.clone(), path, options)?;
+    let mut commits = 0;
+    let mut next = Some(store.snapshot()?);
+    while let Some(snapshot) = next {
+        assert!(commits <= size / BLOCK_BYTES as usize, "a commit was met twice");
+        commits += 1;
+        let mut rows = 0;
+        let scanned = snapshot.scan(&KeyRange::all(), Direction::Ascending, &mut |_, _| {
+            rows += 1;
+            assert!(rows <= size, "a row was met twice");
+            ControlFlow::Continue(())
+        });
+        assert_corrupt_or(scanned);
+        assert_corrupt_or(snapshot.check());
+        next = snapshot.parent()?;
+    }
+    Ok(())
 }
 
 /// The id of every file that is made here.
@@ -158,6 +320,9 @@ fn seed() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use rereduce::env::Access;
+    use rereduce::file::recover;
+
     use super::*;
 
     #[test]

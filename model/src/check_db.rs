@@ -7,10 +7,27 @@ use rereduce::vocabulary::{DbOp, Direction, Rev};
 use rereduce::{Error, Result as EngineResult};
 
 use crate::check_db_run::run;
+use crate::db::Purges;
 use crate::generate_db::{db_history_of_seed, simpler};
 use crate::verdict::{CheckConfig, Report, Violation, check, check_history};
 
 /// A place where databases live, such as a directory.
+///
+/// ```
+/// use rereduce_model::{CheckConfig, DbEngine, DbHandle, check_db};
+///
+/// /// An engine whose disk is gone.
+/// struct Broken;
+///
+/// impl DbEngine for Broken {
+///     fn open(&self, name: &str) -> rereduce::Result<Box<dyn DbHandle>> {
+///         Err(rereduce::Error::NoSuchFile { path: name.into() })
+///     }
+/// }
+///
+/// let violation = check_db(&Broken, &CheckConfig::default()).unwrap_err();
+/// assert_eq!(violation.expected, "no error");
+/// ```
 pub trait DbEngine {
     /// Opens the database called `name` (a plain file name), and creates it if it is not there.
     /// All earlier handles of it are gone by then.
@@ -31,6 +48,12 @@ pub trait DbEngine {
 }
 
 /// An attachment in an edit.
+///
+/// ```
+/// use rereduce_model::DbAttachment;
+/// let kept = DbAttachment { name: "n".into(), media: "text/plain".into(), content: None };
+/// assert!(kept.content.is_none(), "the base revision has it");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DbAttachment {
     /// Its name.
@@ -42,6 +65,13 @@ pub struct DbAttachment {
 }
 
 /// An interactive edit.
+///
+/// ```
+/// use rereduce_model::DbEdit;
+/// let (id, body) = ("a".to_owned(), r#"{"v":1}"#.to_owned());
+/// let first = DbEdit { id, base: None, deleted: false, body, attachments: Vec::new() };
+/// assert_eq!(first.base, None);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DbEdit {
     /// The document.
@@ -57,6 +87,13 @@ pub struct DbEdit {
 }
 
 /// A replicated revision.
+///
+/// ```
+/// use rereduce_model::{DbReplica, revtree::path};
+/// let (id, body) = ("a".to_owned(), "{}".to_owned());
+/// let replica = DbReplica { id, path: path("1-a 2-b"), deleted: false, body };
+/// assert_eq!(replica.path.last().unwrap().to_string(), "2-b");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DbReplica {
     /// The document.
@@ -70,9 +107,17 @@ pub struct DbReplica {
 }
 
 /// A revision as it is read.
+///
+/// ```
+/// use rereduce_model::{DbDocument, revtree::path};
+/// let (history, body) = (path("1-a 2-b"), "{}".to_owned());
+/// let rev = history[1].clone();
+/// let read = DbDocument { rev, deleted: false, body, history, attachments: Vec::new() };
+/// assert_eq!(read.history.last(), Some(&read.rev));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DbDocument {
-    /// Its name.
+    /// The revision.
     pub rev: Rev,
     /// Whether it is a deletion.
     pub deleted: bool,
@@ -85,6 +130,14 @@ pub struct DbDocument {
 }
 
 /// One entry of the changes.
+///
+/// ```
+/// use rereduce_model::{DbChange, revtree::path};
+/// let leaves = path("1-a");
+/// let winner = leaves[0].clone();
+/// let change = DbChange { seq: 1, id: "a".into(), deleted: false, winner, leaves };
+/// assert!(change.leaves.contains(&change.winner));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DbChange {
     /// Its sequence: rises from entry to entry.
@@ -100,6 +153,11 @@ pub struct DbChange {
 }
 
 /// Which revisions are read.
+///
+/// ```
+/// use rereduce_model::{DbWanted, revtree::path};
+/// assert_ne!(DbWanted::Latest(path("1-a").remove(0)), DbWanted::Leaves);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DbWanted {
     /// The winner; an error of class `Missing` if there is none or it is a deletion.
@@ -172,7 +230,7 @@ pub trait DbHandle {
     }
 
     /// The purges that are still known, the oldest first.
-    fn purges(&self) -> Option<EngineResult<Vec<(String, Vec<Rev>)>>> {
+    fn purges(&self) -> Option<EngineResult<Purges>> {
         None
     }
 

@@ -2,18 +2,20 @@
 //!
 //! Invariant: every answer is compared, and after whatever could lose data the whole state is.
 
-use std::collections::BTreeMap;
+mod check_reopen;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rereduce::vocabulary::{Base, DbOp, DocEdit, Replica, Rev, Slot, Which};
-use rereduce::{Error, ErrorClass, Result as EngineResult};
+use rereduce::{ErrorClass, Result as EngineResult};
 
 use crate::check_db::{
     DbAttachment, DbDocument, DbEdit, DbEngine, DbHandle, DbReplica, DbView, DbWanted,
 };
 use crate::check_db_state::{self as whole, cut, known_document, open_document, same};
 use crate::check_stop::{Stop, differs, may_fail};
-use crate::db::{Attachment, DbModel, Revision, State};
+use crate::db::{Attachment, Conflict, DbModel, Revision, State};
 use crate::resolve::{body_text, content, replica_path, resolve, unknown};
 use crate::verdict::{Mismatch, Report};
 
@@ -41,6 +43,8 @@ struct Run<'a> {
     purges_kept: u64,
     /// A failed compaction may or may not have dropped the bodies of old revisions.
     bodies_in_doubt: bool,
+    /// Every local document that was ever written.
+    locals: BTreeSet<String>,
     /// Whether a fault was armed since the last open: errors are explained by it.
     armed: bool,
 }
@@ -68,6 +72,7 @@ pub(crate) fn run(
         floor: 0,
         purges_kept: u64::MAX,
         bodies_in_doubt: false,
+        locals: BTreeSet::new(),
         armed: false,
     };
     run.open().map_err(|stop| stop.at(0))?;
@@ -212,7 +217,6 @@ impl Run<'_> {
                 attachments: revision.attachments.iter().map(|kept| sent(kept, stubs)).collect(),
             })
             .collect();
-        let before = self.model.newest().clone();
         let results = match self.handle().edit(&edits) {
             Ok(results) => results,
             Err(error) => {
@@ -229,15 +233,12 @@ impl Run<'_> {
         }
         let mut next = self.model.next();
         for ((edit, base, revision, _), result) in batch.into_iter().zip(results) {
-            // A conflict with the state before the batch stays one within the batch.
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
+            // Later edits of a batch see what the earlier ones did.
+            let accepted = next.accept(&edit.id, base.as_ref(), revision.deleted);
             match (accepted, result) {
-                (Err(()), Err(error)) if error.class() == ErrorClass::Conflict => {}
-                (Err(()), Ok(rev)) => return Err(differs("a conflict", rev)),
-                (Err(()), Err(error)) => return Err(differs("a conflict", error)),
+                (Err(Conflict), Err(error)) if error.class() == ErrorClass::Conflict => {}
+                (Err(Conflict), Ok(rev)) => return Err(differs("a conflict", rev)),
+                (Err(Conflict), Err(error)) => return Err(differs("a conflict", error)),
                 (Ok(parent), Ok(rev)) => {
                     self.note_id(&rev, parent.clone(), &revision)?;
                     next.edit(&edit.id, parent, rev, revision);
@@ -285,15 +286,17 @@ impl Run<'_> {
             .filter(|replica| !replica.path.is_empty())
             .collect();
         let mut next = self.model.next();
-        for DbReplica { id, path, deleted, body } in replicas.clone() {
-            next.merge(&id, path, Revision { deleted, body, attachments: Vec::new() });
-        }
+        let batch = replicas.iter().cloned().map(|DbReplica { id, path, deleted, body }| {
+            (id, path, Revision { deleted, body, attachments: Vec::new() })
+        });
+        next.merge_all(batch.collect());
         let merged = self.handle().merge(&replicas);
         self.written(merged, next)
     }
 
     fn put_local(&mut self, id: &str, body: Option<u64>) -> Result<bool, Stop> {
         let body = body.map(|body| body_text(Some(body)));
+        self.locals.insert(id.to_owned());
         let Some(written) = self.handle().put_local(id, body.as_deref()) else { return Ok(false) };
         let mut next = self.model.next();
         match body {
@@ -315,18 +318,33 @@ impl Run<'_> {
         self.written(purged.map(|_| ()), next).map(|()| true)
     }
 
-    /// The engine may forget older purges at any time, but never the newest ones that the limit
-    /// keeps.
     fn purges(&mut self) -> Result<bool, Stop> {
         let Some(found) = self.handle().purges() else { return Ok(false) };
-        let found: Vec<_> = found?.into_iter().filter(|(_, revs)| !revs.is_empty()).collect();
+        let found = found?;
         let state = self.model.newest();
+        match self.are_purges_of(&found, state) {
+            true => Ok(true),
+            false => Err(differs(format!("{:?}", state.purges), format!("{found:?}"))),
+        }
+    }
+
+    /// The engine may forget older purges at any time, but never the newest ones that the limit
+    /// keeps.
+    fn are_purges_of(&self, found: &[(String, Vec<Rev>)], state: &State) -> bool {
         let kept = self.purges_kept.min(state.purge_limit);
         let least = state.purges.len().min(usize::try_from(kept).unwrap_or(usize::MAX));
-        if found.len() < least || !state.purges.ends_with(&found) {
-            return Err(differs(format!("{:?}", state.purges), format!("{found:?}")));
+        found.len() >= least && state.purges.ends_with(found)
+    }
+
+    /// Whether everything that can be read is as in `state`.
+    fn fits(&self, state: &State, view: &dyn DbView) -> Result<bool, Stop> {
+        if whole::compare(state, view, &self.locals).is_err() {
+            return Ok(false);
         }
-        Ok(true)
+        match self.handle().purges() {
+            Some(found) => Ok(self.are_purges_of(&found?, state)),
+            None => Ok(true),
+        }
     }
 
     fn limit(&mut self, op: &DbOp) -> Result<bool, Stop> {
@@ -492,97 +510,7 @@ impl Run<'_> {
 
     fn compare_whole(&self, at: Option<Slot>) -> Result<(), Stop> {
         let Some(state) = self.model.state(at) else { return Ok(()) };
-        whole::compare(state, self.view(at)?.get())
-    }
-
-    fn reopen(&mut self, cleanly: bool) -> Result<(), Stop> {
-        let excused = |armed: bool, result: Result<(), Stop>| match result {
-            Err(Stop::Failed(error)) if armed && may_fail(&error) => Ok(()),
-            result => result,
-        };
-        excused(self.armed, self.compare_slots())?;
-        self.slots.clear();
-        self.model.release_all();
-        if let Some(handle) = self.handle.take() {
-            if cleanly {
-                excused(self.armed, handle.close().map_err(Stop::from))?;
-            } else {
-                handle.crash();
-            }
-        }
-        self.open()
-    }
-
-    fn open(&mut self) -> Result<(), Stop> {
-        let opened = self.engine.open(&self.name);
-        self.engine.fail_disk(None);
-        let handle = match opened {
-            // The fault hit the recovery: it must have changed nothing.
-            Err(error) if self.armed && may_fail(&error) => self.engine.open(&self.name)?,
-            opened => opened?,
-        };
-        self.armed = false;
-        self.handle = Some(handle);
-        self.settle()?;
-        self.number(None)?;
-        self.compare_whole(None)?;
-        self.check()
-    }
-
-    /// After failed writes: the state is the acknowledged one, or one of those in doubt.
-    // spec: MODEL-4
-    fn settle(&mut self) -> Result<(), Stop> {
-        let mut candidates = std::mem::take(&mut self.in_doubt);
-        let view = self.handle().view()?;
-        for batch in std::mem::take(&mut self.edits_in_doubt) {
-            candidates.push(self.edited_in_doubt(&*view, batch)?);
-        }
-        if candidates.is_empty() {
-            return Ok(());
-        }
-        if whole::compare(self.model.newest(), &*view).is_err() {
-            let landed = candidates.into_iter().find(|state| whole::compare(state, &*view).is_ok());
-            if let Some(landed) = landed {
-                self.model.commit(landed);
-            }
-        }
-        drop(view);
-        // Limits show in no read: they are set again, so that both sides know them.
-        let (revs, purges) = (self.model.newest().revs_limit, self.model.newest().purge_limit);
-        self.handle().set_revs_limit(revs).unwrap_or(Ok(()))?;
-        self.handle().set_purge_limit(purges).unwrap_or(Ok(()))?;
-        Ok(())
-    }
-
-    /// The state that a failed batch of edits has left, if it landed: the ids that the engine made
-    /// are read back.
-    fn edited_in_doubt(
-        &self,
-        view: &dyn DbView,
-        batch: Vec<(DocEdit, Option<Rev>, Revision)>,
-    ) -> Result<State, Error> {
-        let before = self.model.newest();
-        let mut next = self.model.next();
-        for (edit, base, revision) in batch {
-            let deletes = revision.deleted;
-            let accepted = before
-                .accept(&edit.id, base.as_ref(), deletes)
-                .and_then(|_| next.accept(&edit.id, base.as_ref(), deletes));
-            let Ok(parent) = accepted else { continue };
-            let generation = parent.as_ref().map_or(0, |parent| parent.generation) + 1;
-            let known = next.documents.get(&edit.id).map_or_else(Vec::new, |known| known.leaves());
-            let made = open_document(view, &edit.id, &DbWanted::Leaves)?.into_iter().find(|leaf| {
-                let parents = leaf.history.len().checked_sub(2).map(|index| &leaf.history[index]);
-                leaf.rev.generation == generation
-                    && !known.contains(&leaf.rev)
-                    && (leaf.deleted, &leaf.body) == (deletes, &revision.body)
-                    && (parents.is_none() || parents == parent.as_ref())
-            });
-            if let Some(made) = made {
-                next.edit(&edit.id, parent, made.rev, revision);
-            }
-        }
-        Ok(next)
+        whole::compare(state, self.view(at)?.get(), &self.locals)
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: nothing that can be read is left out.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use rereduce::vocabulary::{Direction, Rev};
@@ -60,8 +61,12 @@ pub(crate) fn open_document(
     Ok(found)
 }
 
-/// Everything: changes both ways, counts, every leaf with its attachments, local documents.
-pub(crate) fn compare(state: &State, view: &dyn DbView) -> Result<(), Stop> {
+/// Everything: changes both ways, counts, every leaf with its attachments, the local documents `locals`.
+pub(crate) fn compare(
+    state: &State,
+    view: &dyn DbView,
+    locals: &BTreeSet<String>,
+) -> Result<(), Stop> {
     compare_changes(state, view, 0, Direction::Ascending, None)?;
     compare_changes(state, view, 0, Direction::Descending, None)?;
     same(&state.counts(), &view.counts()?)?;
@@ -82,9 +87,9 @@ pub(crate) fn compare(state: &State, view: &dyn DbView) -> Result<(), Stop> {
             }
         }
     }
-    for (id, body) in &state.locals {
+    for id in locals {
         if let Some(found) = view.local(id) {
-            same(&Some(body.clone()), &found?)?;
+            same(&state.locals.get(id), &found?.as_ref())?;
         }
     }
     Ok(())

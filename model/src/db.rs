@@ -9,7 +9,27 @@ use rereduce::vocabulary::{Rev, Slot};
 
 use crate::revtree::{Path, Paths, contains, leaves, merge, stem, winner};
 
+/// What was purged, the oldest first: a document and the revisions that the purge named.
+pub type Purges = Vec<(String, Vec<Rev>)>;
+
+/// An interactive edit that is not accepted.
+///
+/// ```
+/// use rereduce_model::{Conflict, Revision, State, revtree::path};
+/// let mut state = State::default();
+/// state.merge("a", path("1-x"), Revision::default());
+/// assert_eq!(state.accept("a", None, false), Err(Conflict));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conflict;
+
 /// An attachment of a revision.
+///
+/// ```
+/// use rereduce_model::Attachment;
+/// let text = Attachment { name: "n".into(), media: "text/plain".into(), content: vec![65] };
+/// assert_eq!(text.content.len(), 1);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Attachment {
     /// Its name within the document.
@@ -21,6 +41,10 @@ pub struct Attachment {
 }
 
 /// What one revision holds.
+///
+/// ```
+/// assert!(!rereduce_model::Revision::default().deleted);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Revision {
     /// Whether it is a tombstone.
@@ -32,6 +56,15 @@ pub struct Revision {
 }
 
 /// A document.
+///
+/// ```
+/// use rereduce_model::{Document, revtree::{Paths, path}};
+/// let paths = Paths::from([path("1-a 2-b"), path("1-a 2-c")]);
+/// let document = Document { paths, ..Document::default() };
+/// assert_eq!(document.winner().unwrap().to_string(), "2-c");
+/// assert_eq!(document.old(), path("1-a"));
+/// assert_eq!(document.latest(&path("1-a")[0]).len(), 2);
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Document {
     /// The history of each leaf.
@@ -82,14 +115,24 @@ impl Document {
 }
 
 /// A whole database at one commit.
+///
+/// ```
+/// use rereduce_model::{Revision, State, revtree::path};
+/// let mut state = State::default();
+/// state.begin();
+/// state.merge("a", path("1-x"), Revision { deleted: true, ..Revision::default() });
+/// assert_eq!(state.counts(), (0, 1));
+/// assert_eq!(state.purge("a", &path("1-x")), path("1-x"));
+/// assert!(state.documents.is_empty());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The documents.
     pub documents: BTreeMap<String, Document>,
     /// The local documents' bodies.
     pub locals: BTreeMap<String, String>,
-    /// What was purged, the oldest first; purges of nothing are left out.
-    pub purges: Vec<(String, Vec<Rev>)>,
+    /// What was purged, the oldest first: documents and the revisions that the purges named.
+    pub purges: Purges,
     /// How many revisions of a history a write keeps.
     pub revs_limit: u64,
     /// How many purges a compaction keeps.
@@ -138,19 +181,26 @@ impl State {
 
     /// Whether an interactive edit is accepted, and then the revision that it continues.
     // spec: MODEL-7
-    pub fn accept(&self, id: &str, base: Option<&Rev>, deletes: bool) -> Result<Option<Rev>, ()> {
+    pub fn accept(
+        &self,
+        id: &str,
+        base: Option<&Rev>,
+        deletes: bool,
+    ) -> Result<Option<Rev>, Conflict> {
         match (self.documents.get(id), base) {
             (None, base) => Ok(base.cloned()),
+            // A tombstone is not edited by its name once all leaves are tombstones.
+            (Some(document), Some(_)) if document.deleted() => Err(Conflict),
             (Some(document), Some(base)) => {
                 if leaves(&document.paths).contains(base) {
                     Ok(Some(base.clone()))
                 } else {
-                    Err(())
+                    Err(Conflict)
                 }
             }
             // A deleted document may be created again, on top of its tombstone.
             (Some(document), None) if document.deleted() && !deletes => Ok(document.winner()),
-            (Some(_), None) => Err(()),
+            (Some(_), None) => Err(Conflict),
         }
     }
 
@@ -166,21 +216,32 @@ impl State {
         self.merge(id, path, revision);
     }
 
-    /// Writes a revision with its history, the oldest first: never a conflict, and nothing changes
-    /// if all of it is known.
-    // spec: MODEL-8
+    /// Writes one revision with its history, as a batch of one.
     pub fn merge(&mut self, id: &str, path: Path, revision: Revision) {
-        let Some(rev) = path.last().cloned() else { return };
-        let before = self.documents.get(id).cloned().unwrap_or_default();
-        let mut document = before.clone();
-        merge(&mut document.paths, path);
-        document.paths = stem(&document.paths, self.revs_limit as usize);
-        document.revisions.entry(rev).or_insert(revision);
-        let paths = document.paths.clone();
-        document.revisions.retain(|rev, _| contains(&paths, rev));
-        if document != before {
-            document.changed = self.commit;
-            self.documents.insert(id.to_owned(), document);
+        self.merge_all(vec![(id.to_owned(), path, revision)]);
+    }
+
+    /// Writes revisions with their histories, the oldest first: never a conflict. A document is
+    /// stemmed once, after the batch, and counts as changed if anything of it was news.
+    // spec: MODEL-8
+    pub fn merge_all(&mut self, batch: Vec<(String, Path, Revision)>) {
+        let before = self.documents.clone();
+        for (id, path, revision) in batch {
+            let Some(rev) = path.last().cloned() else { continue };
+            let document = self.documents.entry(id).or_default();
+            merge(&mut document.paths, path);
+            document.revisions.entry(rev).or_insert(revision);
+        }
+        for (id, document) in &mut self.documents {
+            if before.get(id) == Some(document) {
+                continue;
+            }
+            document.paths = stem(&document.paths, self.revs_limit);
+            let paths = document.paths.clone();
+            document.revisions.retain(|rev, _| contains(&paths, rev));
+            if before.get(id) != Some(document) {
+                document.changed = self.commit;
+            }
         }
     }
 
@@ -188,6 +249,7 @@ impl State {
     /// answers which they were.
     // spec: MODEL-9
     pub fn purge(&mut self, id: &str, revs: &[Rev]) -> Vec<Rev> {
+        self.purges.push((id.to_owned(), revs.to_vec()));
         let Some(document) = self.documents.get_mut(id) else { return Vec::new() };
         let all = document.leaves();
         let purged: Vec<Rev> = revs.iter().filter(|rev| all.contains(rev)).cloned().collect();
@@ -201,7 +263,6 @@ impl State {
         if document.paths.is_empty() {
             self.documents.remove(id);
         }
-        self.purges.push((id.to_owned(), purged.clone()));
         purged
     }
 

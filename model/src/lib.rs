@@ -99,7 +99,7 @@ pub use check_revtree::{
     RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation, forests, revtree_campaign,
 };
 pub use choices::{Bytes, Choices, Seeded};
-pub use db::{Attachment, DbModel, Document, Revision, State};
+pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
 pub use generate_db::{DbHistory, db_history, db_history_of_seed};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};
 pub use kv::{KvModel, Reduced, Rows};

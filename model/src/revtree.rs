@@ -17,9 +17,8 @@ pub type Path = Vec<Rev>;
 /// All histories of a document, one for each leaf.
 pub type Paths = BTreeSet<Path>;
 
-/// Adds a history. Where it meets a tree (at the first generation that both know, both have the
-/// same revision), the two share what the other one knows of the ancestors; where it meets
-/// several, the first in the order of their roots counts; where none, it stands alone.
+/// Adds a history. A revision is one wherever it stands, so histories that meet in a revision share
+/// what any of them knows of its ancestors.
 ///
 /// ```
 /// use rereduce_model::revtree::{Paths, merge, path};
@@ -29,56 +28,56 @@ pub type Paths = BTreeSet<Path>;
 /// merge(&mut paths, path("1-a 2-d"));
 /// assert_eq!(paths, Paths::from([path("1-a 2-b 3-c"), path("1-a 2-d")]));
 /// ```
-pub fn merge(paths: &mut Paths, mut new: Path) {
-    let Some(start) = new.first().map(|rev| rev.generation) else { return };
-    let roots: BTreeSet<Rev> = paths.iter().filter_map(|path| path.first().cloned()).collect();
-    for root in roots {
-        let tree: Vec<Path> = paths.iter().filter(|path| path[0] == root).cloned().collect();
-        let first_common = start.max(root.generation);
-        let known = at(&new, first_common);
-        let met = tree.iter().find(|path| known.is_some() && at(path, first_common) == known);
-        let Some(met) = met else { continue };
-        if root.generation <= start {
-            let older = met.iter().filter(|rev| rev.generation < start).cloned();
-            new = older.chain(new).collect();
-        } else {
-            let older: Path =
-                new.iter().filter(|rev| rev.generation < root.generation).cloned().collect();
-            for path in tree {
-                paths.remove(&path);
-                paths.insert(older.iter().cloned().chain(path).collect());
-            }
-        }
-        break;
+pub fn merge(paths: &mut Paths, new: Path) {
+    if new.is_empty() {
+        return;
     }
     paths.insert(new);
+    while let Some((lacking, whole)) = find_lacking(paths) {
+        paths.remove(&lacking);
+        paths.insert(whole);
+    }
     let all = paths.clone();
     paths.retain(|path| {
         !all.iter().any(|longer| longer.len() > path.len() && longer.starts_with(path))
     });
 }
 
-fn at(path: &Path, generation: u64) -> Option<&Rev> {
-    path.iter().find(|rev| rev.generation == generation)
+/// A history whose oldest revision has ancestors on another one, and what it is with them.
+fn find_lacking(paths: &Paths) -> Option<(Path, Path)> {
+    for path in paths {
+        for other in paths {
+            let older = other.iter().position(|rev| *rev == path[0]).unwrap_or(0);
+            if older > 0 {
+                return Some((path.clone(), [&other[..older], path].concat()));
+            }
+        }
+    }
+    None
 }
 
-/// Keeps the last `limit` revisions of each history, and joins again what still meets.
+/// Keeps of each history what has a leaf less than `limit` generations below, back from its own.
 ///
 /// ```
 /// use rereduce_model::revtree::{Paths, path, stem};
-/// let tree = Paths::from([path("1-a 2-b 3-c 4-d"), path("1-a 2-b 3-e")]);
-/// let stemmed = Paths::from([path("2-b 3-c 4-d"), path("2-b 3-e")]);
-/// assert_eq!(stem(&tree, 2), Paths::from([path("2-b 3-e"), path("3-c 4-d")]));
-/// assert_eq!(stem(&stemmed, 3), stemmed);
+/// let long = Paths::from([path("1-a 2-b 3-c 4-d 5-e"), path("1-a 2-b 3-f")]);
+/// assert_eq!(stem(&long, 2), Paths::from([path("2-b 3-f"), path("4-d 5-e")]));
+/// assert_eq!(stem(&long, 3), Paths::from([path("1-a 2-b 3-c 4-d 5-e"), path("1-a 2-b 3-f")]));
+/// assert_eq!(stem(&long, 1), Paths::from([path("3-f"), path("5-e")]));
 /// ```
-pub fn stem(paths: &Paths, limit: usize) -> Paths {
-    let cut = |path: &Path| path[path.len().saturating_sub(limit)..].to_vec();
-    let mut stemmed = Paths::new();
-    // In order of their first revision, so that a history never has to join two others.
-    for path in paths.iter().map(cut).collect::<Paths>() {
-        merge(&mut stemmed, path);
-    }
-    stemmed
+pub fn stem(paths: &Paths, limit: u64) -> Paths {
+    let near = |rev: &Rev, path: &Path| {
+        path.contains(rev)
+            && path.last().is_some_and(|leaf| leaf.generation - rev.generation < limit)
+    };
+    let kept = |rev: &Rev| paths.iter().any(|path| near(rev, path));
+    paths
+        .iter()
+        .map(|path| {
+            let cut = path.iter().rposition(|rev| !kept(rev)).map_or(0, |last| last + 1);
+            path[cut..].to_vec()
+        })
+        .collect()
 }
 
 /// The newest revision of each history.

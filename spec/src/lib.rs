@@ -1,1 +1,43 @@
-//! placeholder, replaced by its owner.
+//! The specification of rereduce: numbered requirements in prose.
+//!
+//! The pages lie beside this crate as Markdown and are read on their own; here they are as text,
+//! for programs that check them.
+//!
+//! Invariant: every page of the folder is in [`PAGES`].
+
+/// All pages, by file name.
+///
+/// ```
+/// let (name, text) = rereduce_spec::PAGES[0];
+/// assert_eq!(name, "README.md");
+/// assert!(text.starts_with("# What rereduce promises"));
+/// ```
+pub const PAGES: &[(&str, &str)] = &[
+    ("README.md", include_str!("../README.md")),
+    ("assumptions.md", include_str!("../assumptions.md")),
+    ("btree.md", include_str!("../btree.md")),
+    ("cli.md", include_str!("../cli.md")),
+    ("concurrency.md", include_str!("../concurrency.md")),
+    ("database.md", include_str!("../database.md")),
+    ("documents.md", include_str!("../documents.md")),
+    ("file.md", include_str!("../file.md")),
+    ("model.md", include_str!("../model.md")),
+    ("revtree.md", include_str!("../revtree.md")),
+    ("untested.md", include_str!("../untested.md")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_folder_is_listed() {
+        let folder = std::fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap();
+        let mut pages: Vec<String> = folder
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".md"))
+            .collect();
+        pages.sort();
+        assert_eq!(pages, PAGES.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+}

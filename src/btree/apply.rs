@@ -10,15 +10,19 @@
 //! ([`Tree::bounded`]), and a batch that changes nothing appends nothing.
 //!
 //! # What the height bound costs
-//! Nodes are at least about half full, so heights drift from the fresh one only slowly: with 30
-//! children a node, the worst tree that has no two neighbours to merge is one level higher than
-//! the best at some 10^6 nodes, two at 10^10. `fresh_height_min` gives a lower bound from three
+//! Two neighbours hold more than one node's worth, so nodes are a third full on average even in
+//! the worst tree, and heights drift from the fresh one only slowly: with 30 children a node, up to
+//! some 10^6 leaves by no more than the level that is allowed.
+//! `fresh_height_min` gives a lower bound from a few
 //! numbers that the root carries, without reading; it excludes nearly all trees. What is left (keys
 //! of very mixed lengths, tiny fan-outs) is settled by streaming the rows through a builder that
 //! writes nothing. A tree of at least 1,024 rows then trusts the outcome until an eighth of them
 //! has changed, so a changed row costs at most the reading of eight others, and only in such trees.
-//! A tree that is too high is built afresh, at the cost of writing it once; since a fresh tree has
-//! a level to spare, about as many edits as it has nodes must pass before that can happen again.
+//! A tree that is too high is built afresh, at the cost of writing it once. A fresh tree is two
+//! levels away from that: with f children a node and height h its root splits twice after some
+//! (f/2)^h edits, so building it costs an edit the writing of 2^h rows (32 at f = 30 and 7 million
+//! leaves), if the worst case ever comes. At fan-outs of 2 or 3, which only tests use, it comes
+//! every few batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -58,6 +62,9 @@ impl Tree {
         edits: &[Edit],
     ) -> Result<Tree> {
         let edits = ordered(edits, shape)?;
+        if edits.is_empty() {
+            return Ok(self.clone());
+        }
         let mut applying = Applying {
             sink,
             cache,
@@ -73,7 +80,10 @@ impl Tree {
         let all = 0..applying.edits.len();
         let root = self.open_root(&CachedNodes::new(applying.sink, cache))?;
         let changed = match root {
-            Some(root) => applying.edit_node(&root, all, true)?,
+            Some(root) => {
+                let number = applying.number(&root);
+                applying.edit_node(number, &root, all, true)?
+            }
             None => applying.edit_nothing(all),
         };
         match changed {
@@ -94,16 +104,18 @@ impl Tree {
         shape: &Shape,
     ) -> Result<Tree> {
         let height = self.height();
-        let Some(root) = &mut self.root else { return Ok(self) };
-        if height <= shape.fresh_height_min(root.rows, &root.memory) + 1
-            || root.memory.trusted_edits > 0
-            || mark::planted("height-not-bounded")
-        {
+        let Some(root) = &self.root else { return Ok(self) };
+        let fresh_min = shape.fresh_height_min(root.rows, &root.memory);
+        if height <= fresh_min + 1 || mark::planted("height-not-bounded") {
             return Ok(self);
         }
         mark::hit("btree-exact-height");
-        root.memory.trusted_edits = trust(root.rows);
-        if height <= self.fresh_height(&CachedNodes::new(sink, cache), shape)? + 1 {
+        let fresh = self.fresh_height(&CachedNodes::new(sink, cache), shape)?;
+        if height <= fresh + 1 {
+            if let Some(root) = &mut self.root {
+                root.memory.fresh_height = u64::from(fresh);
+                root.memory.trusted_edits = trust(root.rows);
+            }
             return Ok(self);
         }
         mark::hit("btree-rebuilt");
@@ -164,15 +176,15 @@ fn check_size(what: &'static str, size: usize, limit: usize) -> Result<()> {
 }
 
 impl Applying<'_> {
-    /// The entries of `node` once `edits` were made below it, or `None` if they change nothing.
-    /// `last` says that no key of the tree is greater than those of the node.
+    /// The entries of `node`, which entries name by `number`, once `edits` were made below it, or
+    /// `None` if they change nothing. `last` says that the node is the last of its level.
     fn edit_node(
         &mut self,
+        number: u32,
         node: &Arc<Node>,
         edits: Range<usize>,
         last: bool,
     ) -> Result<Option<List>> {
-        let number = self.number(node);
         if node.is_leaf() {
             return Ok(self.edit_leaf(number, node, edits, last));
         }
@@ -190,8 +202,8 @@ impl Applying<'_> {
                 end = next + rest.partition_point(|edit| edit.key.as_slice() < bound);
             }
             entries.extend((entries.len()..index).map(old));
-            let (_, child) = self.open(node, index)?;
-            match self.edit_node(&child, next..end, last && is_last)? {
+            let (number_below, child) = self.open(node, index)?;
+            match self.edit_node(number_below, &child, next..end, last && is_last)? {
                 Some(list) => {
                     changed = true;
                     appending = is_last && list.appending;
@@ -312,7 +324,12 @@ impl Applying<'_> {
             if let (true, [Entry::Fresh(fresh)]) = (fits, entries.as_slice()) {
                 return self.new_root(&fresh.list, fresh.settled(), before);
             }
-            assert!(level < LEVEL_MAX, "each level halves the number of nodes");
+            if level >= LEVEL_MAX {
+                // Levels at least halve the number of nodes, so no tree of ours came this far.
+                let Some(root) = before else { unreachable!("a batch has fewer than 2^63 rows") };
+                let expected = "a tree of at most 64 levels";
+                return Err(self.sink.nonsense(root.pointer, expected, "a higher one"));
+            }
             let size = entries.iter().map(|entry| self.entry_size(entry)).sum();
             let appending =
                 matches!(entries.last(), Some(Entry::Fresh(last)) if last.list.appending);
@@ -342,7 +359,7 @@ impl Applying<'_> {
             rows: child.rows,
             bytes: child.bytes,
             reduction: child.reduction.to_vec(),
-            memory: self.memory(level, before),
+            memory: self.memory(before),
         };
         Ok(Tree { root: Some(root) })
     }
@@ -355,20 +372,18 @@ impl Applying<'_> {
             rows: summary.rows,
             bytes: summary.bytes,
             reduction: summary.reduction.clone(),
-            memory: self.memory(list.level, before),
+            memory: self.memory(before),
         };
         Ok(Tree { root: Some(root) })
     }
 
     /// What the root remembers about the height, after these edits.
-    fn memory(&self, level: u8, before: Option<&Root>) -> HeightMemory {
+    fn memory(&self, before: Option<&Root>) -> HeightMemory {
         let Some(before) = before else {
             let (weight, key_bytes_min) = (self.weight_added, self.key_bytes_min);
-            return HeightMemory { weight, key_bytes_min, trusted_edits: 0 };
+            return HeightMemory { weight, key_bytes_min, fresh_height: 0, trusted_edits: 0 };
         };
         let old = before.memory;
-        let grown = level > before.level;
-        let trusted = old.trusted_edits.saturating_sub(self.rows_changed);
         HeightMemory {
             // A damaged root may have carried any number; it must not overflow.
             weight: old
@@ -376,7 +391,8 @@ impl Applying<'_> {
                 .saturating_add(self.weight_added)
                 .saturating_sub(self.weight_removed),
             key_bytes_min: old.key_bytes_min.min(self.key_bytes_min),
-            trusted_edits: if grown { 0 } else { trusted },
+            fresh_height: old.fresh_height,
+            trusted_edits: old.trusted_edits.saturating_sub(self.rows_changed),
         }
     }
 }

@@ -110,6 +110,7 @@ impl Builder {
             let memory = HeightMemory {
                 weight: self.weight,
                 key_bytes_min: self.key_bytes_min,
+                fresh_height: level as u64 + 1,
                 trusted_edits: trust(closed.rows),
             };
             let Closed { pointer, count, rows, bytes, reduction, .. } = closed;
@@ -198,7 +199,8 @@ impl Shape {
     ///
     /// A fresh leaf holds at most `room` bytes of weight (a larger row counts as `room`) and
     /// `fan_out` rows; a fresh inner node holds at most as many of the smallest possible children
-    /// as fit. Exact where only the fan-out limits nodes.
+    /// as fit. Exact where only the fan-out limits nodes. What was computed exactly counts for as
+    /// long as it is trusted.
     pub(super) fn fresh_height_min(&self, rows: u64, memory: &HeightMemory) -> u32 {
         if rows == 0 {
             return 0;
@@ -213,7 +215,9 @@ impl Shape {
             nodes = nodes.div_ceil(children);
             height += 1;
         }
-        height
+        let trusted = if memory.trusted_edits > 0 { memory.fresh_height } else { 0 };
+        // A damaged root may remember any height.
+        height.max(trusted.min(u64::from(LEVEL_MAX)) as u32)
     }
 }
 

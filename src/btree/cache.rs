@@ -179,7 +179,9 @@ impl NodeCache {
 /// A pointer as the cache compares it: all of it, since a torn tail may be written again and then
 /// holds other bytes at an offset that was used before.
 fn name(pointer: Pointer) -> Pointer {
-    if mark::planted("cache-compares-offsets-only") {
+    let by_offset =
+        mark::planted("cache-compares-offsets-only") || mark::planted("swap-keeps-the-cache");
+    if by_offset {
         return Pointer { length: 0, checksum: 0, ..pointer };
     }
     pointer

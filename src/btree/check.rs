@@ -18,7 +18,8 @@ use crate::file::Pointer;
 /// ```
 /// use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// use rereduce::{file::MemoryChunks, vocabulary::Edit};
-/// let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// let shape = Shape::default();
 /// let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &[Edit::put("a", "1")])?;
 /// let checked = tree.check(&CachedNodes::new(&chunks, &cache), &shape)?;
 /// assert!(checked.violations.is_empty());
@@ -80,7 +81,7 @@ pub enum Rule {
         /// The level it says.
         got: u8,
     },
-    /// A key is not greater than the key before it, perhaps in another leaf.
+    /// A key is not greater than the one before it, or not smaller than the next separator.
     KeyOrder,
     /// The key that the parent has is not the smallest below the node.
     Separator,
@@ -113,7 +114,6 @@ pub enum Rule {
 
 /// What was computed for a subtree.
 struct Found {
-    first_key: Vec<u8>,
     count: usize,
     entry_bytes: usize,
     rows: u64,
@@ -125,7 +125,6 @@ struct Checking<'a> {
     nodes: &'a dyn NodeSource,
     shape: &'a Shape,
     checked: Checked,
-    last_key: Option<Vec<u8>>,
     fresh: Builder,
     weight: u64,
     key_bytes_min: u64,
@@ -142,13 +141,12 @@ impl Tree {
             nodes,
             shape,
             checked: Checked::default(),
-            last_key: None,
             fresh: Builder::new(shape),
             weight: 0,
             key_bytes_min: u64::MAX,
         };
         let Some(root) = &self.root else { return Ok(checking.checked) };
-        let Some(found) = checking.subtree(root.pointer, root.level)? else {
+        let Some(found) = checking.subtree(root.pointer, root.level, None, None)? else {
             return Ok(checking.checked);
         };
         let pointer = root.pointer;
@@ -162,13 +160,10 @@ impl Tree {
             checking.report(pointer, Rule::Memory);
         }
         let Checking { mut checked, fresh, .. } = checking;
-        // Rows that are out of order make no tree; they were reported.
-        if !checked.violations.iter().any(|one| matches!(one.rule, Rule::KeyOrder)) {
-            let (height, fresh) = (self.height(), fresh.finish(&mut Nowhere)?.height());
-            if height > fresh + 1 {
-                let rule = Rule::TooHigh { height, fresh };
-                checked.violations.push(Violation { pointer, rule });
-            }
+        let (height, fresh) = (self.height(), fresh.finish(&mut Nowhere)?.height());
+        if height > fresh + 1 {
+            let rule = Rule::TooHigh { height, fresh };
+            checked.violations.push(Violation { pointer, rule });
         }
         Ok(checked)
     }
@@ -180,8 +175,17 @@ impl Checking<'_> {
     }
 
     /// Checks the node at `pointer` and everything below it; `None` if something there cannot be
-    /// read, so that nothing can be said about its parents' numbers.
-    fn subtree(&mut self, pointer: Pointer, level: u8) -> Result<Option<Found>> {
+    /// believed, so that nothing can be said about its parents' numbers.
+    ///
+    /// Keys must begin at `smallest` and stay below `limit`. A node that does not is not entered:
+    /// so no node is entered twice, whatever pointers say, and the check ends.
+    fn subtree(
+        &mut self,
+        pointer: Pointer,
+        level: u8,
+        smallest: Option<&[u8]>,
+        limit: Option<&[u8]>,
+    ) -> Result<Option<Found>> {
         let node = match self.nodes.node(pointer) {
             Ok(node) => node,
             Err(error) if error.is_corrupt() => {
@@ -194,10 +198,18 @@ impl Checking<'_> {
             self.report(pointer, Rule::Level { expected: level, got: node.level() });
             return Ok(None);
         }
+        if smallest.is_some_and(|key| key != node.key(0)) {
+            self.report(pointer, Rule::Separator);
+            return Ok(None);
+        }
+        if limit.is_some_and(|limit| node.key(node.count() - 1) >= limit) {
+            self.report(pointer, Rule::KeyOrder);
+            return Ok(None);
+        }
         self.checked.node_bytes += node.size() as u64;
         let found = match node.is_leaf() {
-            true => Some(self.leaf(pointer, &node)?),
-            false => self.inner(pointer, &node)?,
+            true => Some(self.leaf(&node)?),
+            false => self.inner(pointer, &node, limit)?,
         };
         if let Some(found) = &found {
             let (count, size) = (found.count, header_size(found.count) + found.entry_bytes);
@@ -208,31 +220,22 @@ impl Checking<'_> {
         Ok(found)
     }
 
-    fn leaf(&mut self, pointer: Pointer, leaf: &Node) -> Result<Found> {
+    fn leaf(&mut self, leaf: &Node) -> Result<Found> {
         self.checked.leaves += 1;
         let rows: Vec<(&[u8], &[u8])> = (0..leaf.count()).map(|index| leaf.row(index)).collect();
-        let (mut bytes, mut in_order) = (0, true);
+        let mut bytes = 0;
         for &(key, value) in &rows {
             self.checked.rows += 1;
-            if self.last_key.as_deref().is_some_and(|last| last >= key) {
-                in_order = false;
-            } else {
-                self.fresh.push(&mut Nowhere, key, value)?;
-                self.last_key = Some(key.to_vec());
-            }
+            self.fresh.push(&mut Nowhere, key, value)?;
             let size = row_size(key, value);
             bytes += size;
             let most = self.shape.options.node_bytes_max.saturating_sub(2).max(1);
             self.weight += size.min(most) as u64;
             self.key_bytes_min = self.key_bytes_min.min(key.len() as u64);
         }
-        if !in_order {
-            self.report(pointer, Rule::KeyOrder);
-        }
         let mut reduction = Vec::new();
         self.shape.reducer.reduce(&rows, &mut reduction)?;
         Ok(Found {
-            first_key: leaf.key(0).to_vec(),
             count: rows.len(),
             entry_bytes: bytes,
             rows: rows.len() as u64,
@@ -241,14 +244,20 @@ impl Checking<'_> {
         })
     }
 
-    fn inner(&mut self, pointer: Pointer, node: &Node) -> Result<Option<Found>> {
+    fn inner(
+        &mut self,
+        pointer: Pointer,
+        node: &Node,
+        limit: Option<&[u8]>,
+    ) -> Result<Option<Found>> {
         self.checked.inner_nodes += 1;
         let (mut rows, mut bytes, mut whole) = (0, 0, true);
         let mut reductions = Vec::with_capacity(node.count());
         let mut before: Option<(Pointer, usize, usize)> = None;
         for index in 0..node.count() {
             let child = node.child(index);
-            let found = self.subtree(child.pointer, node.level() - 1)?;
+            let next = if index + 1 < node.count() { Some(node.key(index + 1)) } else { limit };
+            let found = self.subtree(child.pointer, node.level() - 1, Some(child.key), next)?;
             if let (Some((pointer, count, size)), Some(found)) = (before, &found)
                 && self.may_be_one(node.level() - 1, count + found.count, size + found.entry_bytes)
             {
@@ -259,9 +268,6 @@ impl Checking<'_> {
                 whole = false;
                 continue;
             };
-            if found.first_key != child.key {
-                self.report(child.pointer, Rule::Separator);
-            }
             let stated = (child.count, child.rows, child.bytes, child.reduction);
             self.compare(child.pointer, &found, stated);
             rows += found.rows;
@@ -274,9 +280,8 @@ impl Checking<'_> {
         let parts: Vec<&[u8]> = reductions.iter().map(Vec::as_slice).collect();
         let mut reduction = Vec::new();
         self.shape.reducer.rereduce(&parts, &mut reduction)?;
-        let first_key = node.key(0).to_vec();
         let entry_bytes = pointer.length() - header_size(node.count());
-        Ok(Some(Found { first_key, count: node.count(), entry_bytes, rows, bytes, reduction }))
+        Ok(Some(Found { count: node.count(), entry_bytes, rows, bytes, reduction }))
     }
 
     /// Compares what a parent states about a node with what was found.

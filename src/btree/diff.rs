@@ -34,7 +34,8 @@ pub type VisitDifference<'a> =
 /// use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree, diff};
 /// use rereduce::{file::MemoryChunks, vocabulary::Edit};
 /// use std::ops::ControlFlow;
-/// let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// let shape = Shape::default();
 /// let old = Tree::empty().apply(&mut chunks, &cache, &shape, &[Edit::put("a", "1")])?;
 /// let new = old.apply(&mut chunks, &cache, &shape, &[Edit::put("b", "2")])?;
 /// let mut seen = Vec::new();

@@ -17,6 +17,9 @@ use super::read::open;
 use crate::error::Result;
 use crate::file::Pointer;
 
+/// Turns stored bytes into text.
+pub type Label = dyn Fn(&[u8]) -> String;
+
 /// How a picture shows keys and reductions.
 ///
 /// ```
@@ -26,9 +29,9 @@ use crate::file::Pointer;
 /// ```
 pub struct Labels {
     /// The text for a key.
-    pub key: Box<dyn Fn(&[u8]) -> String>,
+    pub key: Box<Label>,
     /// The text for a reduction; an empty one is left out.
-    pub reduction: Box<dyn Fn(&[u8]) -> String>,
+    pub reduction: Box<Label>,
 }
 
 impl Default for Labels {

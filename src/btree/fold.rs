@@ -47,7 +47,7 @@ struct Parts {
 impl Parts {
     fn push(&mut self, fill: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         // Reducers are handed an empty buffer.
-        let mut part = self.bytes.split_off(self.bytes.len());
+        let mut part = Vec::new();
         fill(&mut part)?;
         self.bytes.extend_from_slice(&part);
         self.ends.push(self.bytes.len());

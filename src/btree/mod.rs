@@ -53,7 +53,7 @@ pub use build::Builder;
 pub use cache::{CachedNodes, NodeCache, NodeSource};
 pub use check::{Checked, Rule, Violation};
 pub use diff::{VisitDifference, diff};
-pub use draw::Labels;
+pub use draw::{Label, Labels};
 pub use fold::VisitGroup;
 pub use node::{Child, Node};
 pub use read::{Rows, Value, VisitNode};
@@ -139,7 +139,8 @@ impl fmt::Debug for Shape {
 /// ```
 /// use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// use rereduce::{file::MemoryChunks, vocabulary::Edit};
-/// let (mut chunks, cache, shape) = (MemoryChunks::default(), NodeCache::new(0), Shape::default());
+/// let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
+/// let shape = Shape::default();
 /// let one = Tree::empty().apply(&mut chunks, &cache, &shape, &[Edit::put("a", "1")])?;
 /// let two = one.apply(&mut chunks, &cache, &shape, &[Edit::put("b", "2"), Edit::remove("a")])?;
 /// let nodes = CachedNodes::new(&chunks, &cache);
@@ -171,7 +172,9 @@ struct HeightMemory {
     weight: u64,
     /// No key is shorter.
     key_bytes_min: u64,
-    /// How many more rows may change before the exact height of a fresh tree is computed again.
+    /// The height of a fresh tree when it was last computed, and how many more rows may change
+    /// until that is believed no longer.
+    fresh_height: u64,
     trusted_edits: u64,
 }
 
@@ -207,8 +210,7 @@ impl Tree {
         self.root.as_ref().map(|root| root.pointer)
     }
 
-    /// Appends the stored form: one byte for an empty tree, else at most 80 bytes and the
-    /// reduction.
+    /// Appends the stored form: one byte for an empty tree, else up to 90 bytes and the reduction.
     ///
     /// ```
     /// use rereduce::{btree::Tree, codec::Reader};
@@ -226,6 +228,7 @@ impl Tree {
                 root.bytes,
                 root.memory.weight,
                 root.memory.key_bytes_min,
+                root.memory.fresh_height,
                 root.memory.trusted_edits,
             ] {
                 put_varint(out, number);
@@ -250,6 +253,7 @@ impl Tree {
             memory: HeightMemory {
                 weight: reader.varint()?,
                 key_bytes_min: reader.varint()?,
+                fresh_height: reader.varint()?,
                 trusted_edits: reader.varint()?,
             },
             reduction: reader.bytes()?.to_vec(),

@@ -5,8 +5,7 @@
 //! inner   LV | count | child     | child     | ...     LV = level, 1 just above the leaves
 //!
 //! key, value   length (varint), bytes
-//! child        smallest key below (length, bytes) | pointer (14) | entries | rows | bytes
-//!              | reduction
+//! child        smallest key below (length, bytes), pointer (14), entries, rows, bytes, reduction
 //! ```
 //!
 //! `entries` is the number of entries in the child node, `rows` and `bytes` are the rows below it
@@ -30,6 +29,9 @@ use crate::mark;
 
 /// The highest level a node can have; a tree of fan-out 2 with 2^63 rows stays below it.
 pub(super) const LEVEL_MAX: u8 = 63;
+
+/// More rows or bytes than any file has: offsets have six bytes.
+const COUNT_MAX: u64 = 1 << 48;
 
 /// A decoded node: the chunk as it was read, and where its entries are. Immutable, shared by
 /// pointer, and never larger than the chunk plus 9 bytes an entry.
@@ -114,6 +116,7 @@ impl Node {
             let start = raw.len() - reader.remaining();
             let key = reader.bytes()?;
             if last.is_some_and(|last| last >= key) {
+                assert!(!mark::planted("decode-asserts-key-order"), "keys ascend");
                 return None;
             }
             last = Some(key);
@@ -128,8 +131,8 @@ impl Node {
                 if !before || child.count == 0 {
                     return None;
                 }
-                rows = rows.checked_add(child.rows)?;
-                bytes = bytes.checked_add(child.bytes)?;
+                rows = rows.checked_add(child.rows).filter(|rows| *rows <= COUNT_MAX)?;
+                bytes = bytes.checked_add(child.bytes).filter(|bytes| *bytes <= COUNT_MAX)?;
             }
             starts.push(start as u32);
         }

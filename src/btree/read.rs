@@ -4,7 +4,7 @@
 //! ([`open`]), so an answer never comes from a node that belongs elsewhere; and a descent goes one
 //! level down at each step, so it ends.
 
-use std::ops::{ControlFlow, Deref};
+use std::ops::{Bound, ControlFlow, Deref};
 use std::sync::Arc;
 
 use super::Tree;
@@ -12,6 +12,7 @@ use super::cache::NodeSource;
 use super::node::{Child, Node};
 use crate::error::Result;
 use crate::file::Pointer;
+use crate::kv::Visit;
 use crate::mark;
 use crate::vocabulary::{Direction, KeyRange};
 
@@ -148,7 +149,7 @@ impl Tree {
         nodes: &dyn NodeSource,
         range: &KeyRange,
         direction: Direction,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+        visit: &mut Visit<'_>,
     ) -> Result<()> {
         let mut cursor = Cursor::new(self.clone(), range.clone(), direction);
         while let Some(frame) = cursor.leaf(nodes)? {
@@ -254,11 +255,13 @@ impl Frame {
     fn cut(node: Arc<Node>, range: &KeyRange, cut_start: bool, cut_end: bool) -> Frame {
         let mut next = 0;
         if cut_start {
-            next = node.first_from(&range.start);
-            if !node.is_leaf() {
-                // The child before the first separator inside may reach into the range.
-                next = next.saturating_sub(1);
-            }
+            next = match &range.start {
+                // The child that the start lies in, if anywhere.
+                Bound::Included(start) | Bound::Excluded(start) if !node.is_leaf() => {
+                    node.route(start)
+                }
+                start => node.first_from(start),
+            };
         }
         let end = match cut_end {
             true => node.first_behind(&range.end),

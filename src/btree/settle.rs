@@ -146,7 +146,9 @@ impl Applying<'_> {
             return false;
         }
         let (left, right) = (self.extent(left), self.extent(right));
-        self.shape.fits(level, left.0 + right.0, left.1 + right.1)
+        // What a damaged parent states may be any number.
+        let (count, size) = (left.0.saturating_add(right.0), left.1.saturating_add(right.1));
+        self.shape.fits(level, count, size)
     }
 
     /// Entries in a child, and their sizes added up.
@@ -216,6 +218,7 @@ impl Applying<'_> {
     }
 
     /// Cuts a list into pieces that fit: full ones if the list is appending, else even ones.
+    // spec: BTREE-14
     fn split(&self, list: List) -> Vec<List> {
         let List { level, entries, size: mut size_left, appending } = list;
         let least = if level == 0 { 1 } else { 2 };
@@ -272,8 +275,8 @@ impl Applying<'_> {
             let mut parts: Vec<&[u8]> = Vec::with_capacity(list.entries.len());
             for entry in &list.entries {
                 let (child_rows, child_bytes, child_reduction) = self.totals(entry);
-                rows += child_rows;
-                bytes += child_bytes;
+                rows = child_rows.saturating_add(rows);
+                bytes = child_bytes.saturating_add(bytes);
                 parts.push(child_reduction);
             }
             self.shape.reducer.rereduce(&parts, &mut reduction)?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::env::Access;
 use crate::error::Result;
+use crate::mark;
 use crate::publish::Waited;
 use crate::reduce::Count;
 use crate::store::committed::Committed;
@@ -111,9 +112,9 @@ impl Default for ChangesOptions {
 pub struct Changes {
     /// The changes, in the direction asked for.
     pub changes: Vec<Change>,
-    /// Where to go on: every change up to here was answered.
+    /// Where to go on: the sequence of the last change here, or what was asked for if there is none.
     pub last_seq: u64,
-    /// How many changes follow `last_seq`.
+    /// How many changes were left out because of the limit.
     pub pending: u64,
 }
 
@@ -133,6 +134,10 @@ impl Database {
             let (state, version) = self.file.current_with_version()?;
             let snapshot = DbSnapshot::new(state, self.shapes.clone());
             let found = collect(&snapshot, since, options)?;
+            let version = match mark::planted("version-after-the-look") {
+                true => self.file.current_with_version()?.1,
+                false => version,
+            };
             let waits = options.direction == Direction::Ascending && options.limit > 0;
             let Some(wait) = options.wait.filter(|_| waits && found.changes.is_empty()) else {
                 return Ok(found);
@@ -140,7 +145,9 @@ impl Database {
             let Some(left) = wait.checked_sub(self.file.now().saturating_sub(start)) else {
                 return Ok(found);
             };
-            let left = if self.file.access() == Access::Read { left.min(POLL) } else { left };
+            let polls = self.file.access() == Access::Read
+                && !mark::planted("reader-waits-without-looking");
+            let left = if polls { left.min(POLL) } else { left };
             if self.file.wait_newer(version, Some(left)) == Waited::Closed {
                 return Ok(found);
             }
@@ -159,16 +166,7 @@ fn collect(snapshot: &DbSnapshot, since: u64, options: &ChangesOptions) -> Resul
             }
         })?;
     }
-    let newest = snapshot.info().update_seq;
-    let last_seq = match (options.direction, changes.last()) {
-        (_, Some(last)) if changes.len() >= options.limit => last.seq,
-        (_, None) if options.limit == 0 => since,
-        (Direction::Ascending, _) => newest.max(since),
-        (Direction::Descending, last) => last.map_or(since, |last| last.seq),
-    };
-    let pending = match options.direction {
-        Direction::Ascending => snapshot.pending_changes(last_seq)?,
-        Direction::Descending => 0,
-    };
+    let last_seq = changes.last().map_or(since, |last: &Change| last.seq);
+    let pending = snapshot.pending_changes(since)?.saturating_sub(changes.len() as u64);
     Ok(Changes { changes, last_seq, pending })
 }

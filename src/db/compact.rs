@@ -147,7 +147,9 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
     let mut copies: Vec<(DataPlace, DataPlace)> = Vec::new();
     let mut failed = None;
     record.tree.map_data(|_, known, is_leaf| {
-        if !is_leaf || failed.is_some() {
+        let dropped = known.deleted && mark::planted("compaction-drops-tombstones");
+        let kept = is_leaf || mark::planted("inner-bodies-kept");
+        if !kept || failed.is_some() || dropped {
             return None;
         }
         let mut copy = |into: &mut FileWriter| {

@@ -141,7 +141,8 @@ pub(crate) fn run(
         group.iter().map(|request| editing.request(request)).collect();
     let replies = replies?;
     let roots = editing.finish()?;
-    Ok(((roots != before.roots).then_some(roots), replies))
+    let changed = roots != before.roots || mark::planted("rejected-group-commits");
+    Ok((changed.then_some(roots), replies))
 }
 
 /// A document while a group works on it.
@@ -220,23 +221,32 @@ impl Editing<'_> {
             Request::Purge(revisions) => Ok(Reply::Purged(self.purge(revisions))),
             Request::RevsLimit(limit) => {
                 self.roots.revs_limit = *limit;
-                Ok(Reply::Done)
+                Ok(self.setting_changed())
             }
             Request::PurgeInfosLimit(limit) => {
                 self.roots.purge_infos_limit = *limit;
-                Ok(Reply::Done)
+                Ok(self.setting_changed())
             }
         }
     }
 
-    fn edit(&mut self, edit: &DocEdit, replicated: bool) -> Result<Rev> {
-        if edit.id.is_local() {
-            return self.edit_local(edit);
+    /// A setting takes a sequence, even one that is set to what it was.
+    // spec: DB-12
+    fn setting_changed(&mut self) -> Reply {
+        if !mark::planted("setting-without-sequence") {
+            self.roots.update_seq += 1;
         }
+        Reply::Done
+    }
+
+    fn edit(&mut self, edit: &DocEdit, replicated: bool) -> Result<Rev> {
         if edit.id.as_bytes().len() > self.options.tree.key_bytes_max {
             let size = edit.id.as_bytes().len() as u64;
             let limit = self.options.tree.key_bytes_max as u64;
             return Err(Error::TooLarge { what: "document id", size, limit });
+        }
+        if edit.id.is_local() {
+            return self.edit_local(edit);
         }
         self.json.clear();
         write_stored_object(&edit.draft.body, &mut self.json);
@@ -282,6 +292,11 @@ impl Editing<'_> {
         let records: Vec<Attachment> =
             attachments.iter().map(|resolved| resolved.attachment.clone()).collect();
         let rev = match &parent {
+            _ if mark::planted("revision-id-depends-on-place") => {
+                let mut body = draft.body.clone();
+                body.push((String::new(), Json::unsigned(self.writer.file().size()?)));
+                revision_id(draft.deleted, parent.as_ref(), &body, &records)
+            }
             Some(winner) if recreated => recreated_revision_id(winner, &draft.body, records.len()),
             parent => revision_id(draft.deleted, parent.as_ref(), &draft.body, &records),
         };
@@ -302,8 +317,13 @@ impl Editing<'_> {
             got: String::new(),
             expected: "a _rev or _revisions for a replicated document",
         })?;
+        if mark::planted("second-revision-of-a-batch-conflicts") && self.touched.contains(&place) {
+            return Err(Error::Conflict { id: edit.id.as_str().to_string() });
+        }
         let tree = &self.documents[place].tree; // from `place`
-        if tree.find(&rev).is_some_and(|found| found.data.is_some()) {
+        if tree.find(&rev).is_some_and(|found| found.data.is_some())
+            && !mark::planted("known-revision-is-a-change")
+        {
             let mut older = tree.clone();
             let known = tree.find(&rev).and_then(|found| found.data.copied());
             // Its ancestors may be news even so.
@@ -343,10 +363,15 @@ impl Editing<'_> {
         // Documents stand by id, so their places are in the order of their ids.
         self.touched.sort_unstable();
         self.touched.dedup();
+        if mark::planted("sequences-in-reverse") {
+            self.touched.reverse();
+        }
         for place in self.touched.drain(..) {
             self.roots.update_seq += 1;
             let slot = &mut self.documents[place]; // from `place`
-            slot.tree.stem(limit);
+            if !mark::planted("merged-trees-not-stemmed") {
+                slot.tree.stem(limit);
+            }
             (slot.seq, slot.changed) = (self.roots.update_seq, true);
         }
     }
@@ -371,30 +396,27 @@ impl Editing<'_> {
             let entry = PurgeEntry { id: id.clone(), revs: revs.clone() };
             self.purges.push((self.roots.purge_seq, entry));
         }
-        if self.roots.update_seq == before && !revisions.is_empty() {
+        let keeps = mark::planted("purge-keeps-its-sequence");
+        if self.roots.update_seq == before && !revisions.is_empty() && !keeps {
             self.roots.update_seq += 1;
         }
         Purged { purge_seq: self.roots.purge_seq, removed }
     }
 
     /// Local documents know no conflict: revision `0-N` is followed by `0-(N+1)`, whatever is
-    /// there.
+    /// there. Attachments are left out, as CouchDB does.
     // spec: DB-9
     fn edit_local(&mut self, edit: &DocEdit) -> Result<Rev> {
         let DocEdit { id, draft, .. } = edit;
-        if !draft.attachments.is_empty() {
-            let expected = "no attachments in a local document";
-            return Err(Error::BadInput { what: "attachment", got: id.to_string(), expected });
-        }
         if draft.deleted {
-            if !self.has_local(id.as_str())? {
-                return Err(Error::Missing { what: "document", name: id.to_string() });
+            if self.has_local(id.as_str())? {
+                self.locals.insert(id.as_str().to_string(), None);
             }
-            self.locals.insert(id.as_str().to_string(), None);
             return Ok(local_rev(0));
         }
         let number = match draft.path.newest() {
             None => 1,
+            Some(_) if mark::planted("local-revision-stays") => 1,
             Some(base) => local_number(&base)? + 1,
         };
         let mut json = Vec::new();
@@ -471,7 +493,7 @@ impl Editing<'_> {
             let mut resolved = self.resolve_one(draft, &edit.uploads, &of_parent, &of_document)?;
             if !matches!(draft.source, AttachmentSource::Stub { .. }) {
                 let given = draft.source.revpos().filter(|revpos| *revpos <= start);
-                resolved.attachment.revpos = revpos.unwrap_or(given.unwrap_or(start));
+                resolved.attachment.revpos = revpos.or(given).unwrap_or(0);
             }
             Ok(resolved)
         };
@@ -492,7 +514,8 @@ impl Editing<'_> {
                     held.attachment.name == draft.name
                         && revpos.is_none_or(|revpos| revpos == held.attachment.revpos)
                 };
-                let held = of_parent.iter().find(fits);
+                let any = mark::planted("stub-of-any-revision");
+                let held = if any { of_document } else { of_parent }.iter().find(fits);
                 let held = held.ok_or_else(|| missing("attachment stub"))?.clone();
                 let attachment = held.attachment.clone();
                 Ok(Resolved { attachment, data: ResolvedData::Held(held) })

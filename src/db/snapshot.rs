@@ -105,6 +105,13 @@ pub struct DocSummary {
     pub seq: u64,
 }
 
+impl DocSummary {
+    fn of(id: String, record: &Record) -> Option<DocSummary> {
+        let (rev, known) = record.tree.winner()?;
+        Some(DocSummary { id, rev: rev.clone(), deleted: known.deleted, seq: record.seq })
+    }
+}
+
 /// A local document: one revision, never replicated.
 ///
 /// ```
@@ -325,10 +332,22 @@ impl DbSnapshot {
         Ok(self.found(id)?.tree.revs_info(rev))
     }
 
-    /// Those of `revs` that the database does not know.
+    /// Those of `revs` that the database does not know, ascending.
     pub fn missing_revs(&self, id: &str, revs: &[Rev]) -> Result<Vec<Rev>> {
-        let Some(record) = self.record(id)? else { return Ok(revs.to_vec()) };
-        Ok(revs.iter().filter(|rev| record.tree.find(rev).is_none()).cloned().collect())
+        Ok(self.record(id)?.map(|record| record.tree).unwrap_or_default().missing(revs))
+    }
+
+    /// The leaves from which revisions that are missing here may descend, the winner first; a
+    /// replicator that knows one of them need not send what lies below it.
+    // spec: REVTREE-9
+    pub fn possible_ancestors(&self, id: &str, missing: &[Rev]) -> Result<Vec<Rev>> {
+        let tree = self.record(id)?.map(|record| record.tree).unwrap_or_default();
+        Ok(tree.possible_ancestors(missing).into_iter().cloned().collect())
+    }
+
+    /// One document as a listing shows it, deleted or not. Cost: the height of the by_id tree.
+    pub fn summary(&self, id: &str) -> Result<Option<DocSummary>> {
+        Ok(self.record(id)?.and_then(|record| DocSummary::of(id.to_string(), &record)))
     }
 
     /// The content of an attachment, of the winner or of revision `rev`.
@@ -355,9 +374,8 @@ impl DbSnapshot {
             let (key, value) = row?;
             let id = String::from_utf8(key.to_vec());
             let id = id.map_err(|_| nonsense(&*self.state.file, "a document id"))?;
-            let Record { seq, tree } = Record::load(&*self.state.file, &value)?;
-            let Some((rev, known)) = tree.winner() else { continue };
-            let summary = DocSummary { id, rev: rev.clone(), deleted: known.deleted, seq };
+            let record = Record::load(&*self.state.file, &value)?;
+            let Some(summary) = DocSummary::of(id, &record) else { continue };
             if visit(summary).is_break() {
                 break;
             }

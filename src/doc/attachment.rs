@@ -10,6 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::codec::{Reader, put_bytes, put_varint};
+use crate::mark;
 use crate::vocabulary::Json;
 
 /// The record of one attachment; its bytes lie elsewhere, once for all revisions that share it.
@@ -88,7 +89,7 @@ impl Attachment {
     pub(super) fn members(&self) -> Vec<(String, Json)> {
         vec![
             ("content_type".into(), Json::from(self.content_type.as_str())),
-            ("revpos".into(), Json::from(self.revpos as i64)),
+            ("revpos".into(), Json::unsigned(self.revpos)),
             ("digest".into(), Json::from(self.digest.to_string().as_str())),
         ]
     }
@@ -151,6 +152,9 @@ pub fn is_compressible(content_type: &str) -> bool {
     let content_type = content_type.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
     let essence = content_type.split(';').next().unwrap_or_default().trim_end();
     let is_text = content_type.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("text/"));
+    if mark::planted("attachment-text-only") {
+        return is_text;
+    }
     is_text
         || ["application/javascript", "application/json", "application/xml"]
             .iter()

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Attachment, DocId, Encoding};
+use crate::mark;
 use crate::vocabulary::{Json, Rev, RevPath};
 
 /// One revision of one document.
@@ -119,15 +120,19 @@ impl Document {
         if let Some(rev) = self.rev() {
             add("_rev", rev_json(&rev));
         }
+        let deleted_first = self.deleted && mark::planted("answer-deleted-before-body");
+        if deleted_first {
+            add("_deleted", Json::Bool(true));
+        }
         for (name, value) in &self.body {
             add(name, value.clone());
         }
-        if self.deleted {
+        if self.deleted && !deleted_first {
             add("_deleted", Json::Bool(true));
         }
         if show.revisions && !self.path.ids.is_empty() {
             let ids = self.path.ids.iter().map(|id| Json::from(id.to_string().as_str())).collect();
-            let start = ("start".to_string(), Json::from(self.path.start as i64));
+            let start = ("start".to_string(), Json::unsigned(self.path.start));
             add("_revisions", Json::Object(vec![start, ("ids".to_string(), Json::Array(ids))]));
         }
         if !show.revs_info.is_empty() {
@@ -145,7 +150,7 @@ impl Document {
             }
         }
         if let Some(seq) = show.local_seq {
-            add("_local_seq", Json::from(seq as i64));
+            add("_local_seq", Json::unsigned(seq));
         }
         if !self.attachments.is_empty() {
             let shown = |(index, attachment): (usize, &Attachment)| {
@@ -174,17 +179,17 @@ fn attachment_members(
             add("data", Json::String(STANDARD.encode(content)));
         }
         AttachmentShown::Stub => {
-            add("length", Json::from(attachment.length as i64));
+            add("length", Json::unsigned(attachment.length));
             add("stub", Json::Bool(true));
         }
         AttachmentShown::Follows => {
-            add("length", Json::from(attachment.length as i64));
+            add("length", Json::unsigned(attachment.length));
             add("follows", Json::Bool(true));
         }
     }
     if encoding_info && attachment.encoding == Encoding::Gzip {
         add("encoding", Json::from("gzip"));
-        add("encoded_length", Json::from(attachment.encoded_length as i64));
+        add("encoded_length", Json::unsigned(attachment.encoded_length));
     }
     members
 }

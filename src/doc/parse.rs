@@ -137,7 +137,8 @@ impl Parser<'_> {
 
     fn push(&mut self, container: Open) -> Result<Option<Json>> {
         // An empty container may lie one level deeper; it takes no level of its own.
-        if self.open.len() >= DEPTH_MAX {
+        let doubled = mark::planted("json-depth-doubled");
+        if self.open.len() >= if doubled { 2 * DEPTH_MAX } else { DEPTH_MAX } {
             let (size, limit) = (DEPTH_MAX as u64 + 1, DEPTH_MAX as u64);
             return Err(Error::TooLarge { what: "JSON nesting (levels)", size, limit });
         }
@@ -199,20 +200,8 @@ impl Parser<'_> {
 
     fn string(&mut self) -> Result<String> {
         self.at += 1;
-        let mut string = String::new();
+        let mut string = self.plain_text()?.to_string();
         loop {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest.iter().position(|&byte| ENDS_PLAIN_TEXT[usize::from(byte)]);
-            // Up to a position in `rest`, or all of it.
-            let piece = &rest[..plain.unwrap_or(rest.len())];
-            match std::str::from_utf8(piece) {
-                Ok(piece) => string.push_str(piece),
-                Err(error) => {
-                    self.at += error.valid_up_to();
-                    return Err(self.bad("UTF-8"));
-                }
-            }
-            self.at += piece.len();
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -221,6 +210,24 @@ impl Parser<'_> {
                 Some(b'\\') => string.push(self.escape()?),
                 Some(_) => return Err(self.bad("no raw control character in a string")),
                 None => return Err(self.bad("the end of a string")),
+            }
+            string.push_str(self.plain_text()?);
+        }
+    }
+
+    /// Takes what stands in a string up to the next quote, backslash or control character.
+    fn plain_text(&mut self) -> Result<&str> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let special = |&byte: &u8| ENDS_PLAIN_TEXT[usize::from(byte)];
+        let length = rest.iter().position(special).unwrap_or(rest.len());
+        match std::str::from_utf8(rest.get(..length).unwrap_or_default()) {
+            Ok(text) => {
+                self.at += length;
+                Ok(text)
+            }
+            Err(error) => {
+                self.at += error.valid_up_to();
+                Err(self.bad("UTF-8"))
             }
         }
     }
@@ -243,6 +250,9 @@ impl Parser<'_> {
 
     fn unicode_escape(&mut self) -> Result<char> {
         let first = self.hex4()?;
+        if (0xd800..0xe000).contains(&first) && mark::planted("json-half-pair-replaced") {
+            return Ok(char::REPLACEMENT_CHARACTER);
+        }
         let scalar = if (0xd800..0xdc00).contains(&first) {
             if !(self.take(b'\\') && self.take(b'u')) {
                 return Err(self.bad("the second half of a surrogate pair"));
@@ -305,6 +315,9 @@ impl Parser<'_> {
         }
         match text.parse::<i64>() {
             Ok(value) => Ok(Number::Integer(value)),
+            Err(_) if mark::planted("json-big-as-double") => {
+                Ok(Number::Float(text.parse().unwrap_or_default()))
+            }
             Err(_) => {
                 let big = BigInteger::new(text).ok_or_else(|| self.bad("a whole number"))?;
                 Ok(Number::Big(big))
@@ -459,6 +472,7 @@ mod tests {
             "\"\\x\"",
             "\"\\u12\"",
             "\"\\ud800\"",
+            "\"\\udc00\"",
             "\"\\udc00\\ud800\"",
             "\"\\ud83d\\u0041\"",
             "\"\\ud83dx\"",

@@ -89,7 +89,7 @@ impl Printer {
             Json::Null => out.extend_from_slice(b"null"),
             Json::Bool(true) => out.extend_from_slice(b"true"),
             Json::Bool(false) => out.extend_from_slice(b"false"),
-            Json::Number(Number::Integer(value)) => write_integer(*value, out),
+            Json::Number(Number::Integer(value)) => put_integer(*value, out),
             Json::Number(Number::Big(value)) => out.extend_from_slice(value.digits().as_bytes()),
             Json::Number(Number::Float(value)) => self.float(*value, out),
             Json::String(text) => write_string(text, out),
@@ -129,61 +129,86 @@ impl Printer {
         if value.is_sign_negative() {
             out.push(b'-');
         }
-        let mut buffer = ryu::Buffer::new();
-        let text = buffer.format_finite(value.abs());
-        if is_plain_fraction(text) {
-            return out.extend_from_slice(text.as_bytes());
-        }
-        let (digits, exponent) = shortest(text);
+        let mut buffer = [0; DIGITS_MAX];
+        let (digits, exponent) = shortest(value.abs(), &mut buffer);
         let scientific = digits.len() as i64 + exponent - 1;
-        let exponent_text = scientific.to_string();
-        // What the exponent adds: its digits, the `e`, and the point.
-        let exponent_cost = exponent_text.len() as i64 + 2;
+        // What an exponent adds: its sign and digits, the `e`, and the point.
+        let exponent_cost = digit_count(scientific) + 2;
         if exponent < 0 && scientific >= 0 {
             let (whole, fraction) = digits.split_at(scientific as usize + 1);
-            push_all(out, &[whole, ".", fraction]);
+            put_all(out, &[whole, b".", fraction]);
         } else if exponent < 0 && 1 - scientific <= exponent_cost {
-            let zeros = "0".repeat(-scientific as usize - 1);
-            push_all(out, &["0.", &zeros, &digits]);
-        } else if exponent >= 0
-            && exponent + 2 <= exponent_cost + i64::from(digits.len() == 1)
-            && value.abs() < EXPONENT_MIN
+            out.extend_from_slice(b"0.");
+            put_zeros(-scientific - 1, out);
+            out.extend_from_slice(digits);
+        } else if exponent >= 0 && mark::planted("json-double-without-exponent")
+            || exponent >= 0
+                && exponent + 2 <= exponent_cost + i64::from(digits.len() == 1)
+                && value.abs() < EXPONENT_MIN
         {
-            push_all(out, &[&digits, &"0".repeat(exponent as usize), ".0"]);
+            out.extend_from_slice(digits);
+            put_zeros(exponent, out);
+            out.extend_from_slice(b".0");
         } else {
-            let (first, rest) = digits.split_at(1);
-            let rest = if rest.is_empty() { "0" } else { rest };
-            push_all(out, &[first, ".", rest, "e", &exponent_text]);
+            let (first, rest) = digits.split_at(1.min(digits.len()));
+            put_all(out, &[first, b".", if rest.is_empty() { b"0" } else { rest }, b"e"]);
+            put_integer(scientific, out);
         }
     }
 }
 
-/// Whether this shortest text of a positive double has whole digits and a fraction, such as `12.5`:
-/// then it is what CouchDB writes. Most fractions are like this.
-fn is_plain_fraction(text: &str) -> bool {
-    let Some((whole, fraction)) = text.split_once('.') else { return false };
-    whole != "0" && fraction != "0" && fraction.bytes().all(|byte| byte.is_ascii_digit())
-}
+/// Bytes of the longest text that ryu writes for a double.
+const DIGITS_MAX: usize = 24;
 
 /// The shortest digits (without zeros at either end) and the exponent of ten with which they give
-/// a positive double, of which `text` is the shortest text.
-fn shortest(text: &str) -> (String, i64) {
-    let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-    let written: i64 = exponent.parse().unwrap_or_default();
-    let digits = format!("{whole}{fraction}");
-    let kept = digits.trim_end_matches('0');
-    let exponent = written - fraction.len() as i64 + (digits.len() - kept.len()) as i64;
-    (kept.trim_start_matches('0').to_string(), exponent)
+/// `value`, which is positive and finite.
+fn shortest(value: f64, digits: &mut [u8; DIGITS_MAX]) -> (&[u8], i64) {
+    let mut buffer = ryu::Buffer::new();
+    let text = buffer.format_finite(value);
+    let (mantissa, written) = text.split_once('e').unwrap_or((text, "0"));
+    let mut exponent: i64 = written.parse().unwrap_or_default();
+    let (mut length, mut behind_point) = (0, false);
+    for byte in mantissa.bytes() {
+        if byte == b'.' {
+            behind_point = true;
+            continue;
+        }
+        exponent -= i64::from(behind_point);
+        // A zero in front is no digit. `length` stays below the bytes of ryu's text, which are at
+        // most `DIGITS_MAX`.
+        if byte != b'0' || length > 0 {
+            digits[length] = byte;
+            length += 1;
+        }
+    }
+    while length > 1 && digits[length - 1] == b'0' {
+        length -= 1;
+        exponent += 1;
+    }
+    (&digits[..length], exponent)
 }
 
-fn push_all(out: &mut Vec<u8>, pieces: &[&str]) {
+/// Characters of `value` in decimal, its sign included; it is an exponent of a double.
+fn digit_count(value: i64) -> i64 {
+    let digits = match value.abs() {
+        0..10 => 1,
+        10..100 => 2,
+        _ => 3,
+    };
+    digits + i64::from(value < 0)
+}
+
+fn put_zeros(count: i64, out: &mut Vec<u8>) {
+    out.extend((0..count).map(|_| b'0'));
+}
+
+fn put_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     for piece in pieces {
-        out.extend_from_slice(piece.as_bytes());
+        out.extend_from_slice(piece);
     }
 }
 
-fn write_integer(value: i64, out: &mut Vec<u8>) {
+fn put_integer(value: i64, out: &mut Vec<u8>) {
     // An `i64` has at most 19 digits.
     let mut digits = [0; 19];
     let (mut at, mut rest) = (digits.len(), value.unsigned_abs());

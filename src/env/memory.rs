@@ -26,15 +26,18 @@ pub struct MemoryDisk {
 
 #[derive(Default)]
 struct State {
-    names: BTreeMap<PathBuf, (FileIdentity, Arc<Mutex<Vec<u8>>>)>,
+    names: BTreeMap<PathBuf, (FileIdentity, Bytes)>,
     locked: BTreeSet<PathBuf>,
     files_made: u64,
 }
 
+/// The bytes of one file, shared by its name and everyone who has it open.
+type Bytes = Arc<Mutex<Vec<u8>>>;
+
 struct MemoryFile {
     identity: FileIdentity,
     path: PathBuf,
-    bytes: Arc<Mutex<Vec<u8>>>,
+    bytes: Bytes,
     access: Access,
 }
 
@@ -61,7 +64,7 @@ impl MemoryDisk {
 }
 
 impl State {
-    fn insert(&mut self, path: &Path, bytes: Vec<u8>) -> (FileIdentity, Arc<Mutex<Vec<u8>>>) {
+    fn insert(&mut self, path: &Path, bytes: Vec<u8>) -> (FileIdentity, Bytes) {
         self.files_made += 1;
         let identity = FileIdentity { device: 0, inode: self.files_made };
         let entry = (identity, Arc::new(Mutex::new(bytes)));

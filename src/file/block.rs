@@ -12,6 +12,8 @@
 //!
 //! Invariant: the first byte of a data block is [`DATA`], whatever is stored in it.
 
+use crate::mark;
+
 /// Bytes in a block, and in one copy of a footer.
 pub const BLOCK_BYTES: u64 = 2048;
 
@@ -52,7 +54,8 @@ pub(crate) fn push_payload(raw: &mut Vec<u8>, base: u64, payload: &[u8]) -> u64 
     while !rest.is_empty() {
         let offset = base + raw.len() as u64;
         if offset.is_multiple_of(BLOCK_BYTES) {
-            raw.push(DATA);
+            let forged = mark::planted("marker-follows-content") && rest.first() == Some(&FOOTER);
+            raw.push(if forged { FOOTER } else { DATA });
         }
         let room = BLOCK_BYTES - (base + raw.len() as u64) % BLOCK_BYTES;
         let count = rest.len().min(room as usize);

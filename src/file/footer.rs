@@ -253,6 +253,9 @@ impl Footer {
     /// reaches; 0 if there is none.
     pub(crate) fn link_towards(&self, number: u64) -> u64 {
         for (exponent, skip) in self.skips.iter().enumerate().rev() {
+            if mark::planted("history-goes-step-by-step") {
+                break;
+            }
             let ancestor = ((self.number - 1) >> exponent) << exponent;
             if *skip != 0 && ancestor >= number {
                 return *skip;

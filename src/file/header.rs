@@ -17,6 +17,7 @@ use crate::checksum::Cover;
 use crate::codec::Reader;
 use crate::env::Env;
 use crate::error::{Corruption, Error, Result};
+use crate::mark;
 
 /// The newest format version that this crate reads, and the one it writes.
 pub const FORMAT_VERSION: u32 = 1;
@@ -111,7 +112,11 @@ impl Header {
     /// copies were ours and are damaged.
     // spec: FILE-1, FILE-3
     pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<HeaderRead> {
-        let copies = [bytes.get(..COPY_BYTES), bytes.get(COPY_B..COPY_B + COPY_BYTES)];
+        let copy_b = match mark::planted("header-copy-b-ignored") {
+            true => None,
+            false => bytes.get(COPY_B..COPY_B + COPY_BYTES),
+        };
+        let copies = [bytes.get(..COPY_BYTES), copy_b];
         for copy in copies.into_iter().flatten() {
             if let Some(header) = decode_copy(copy) {
                 if header.version > FORMAT_VERSION {

@@ -62,7 +62,7 @@ pub(crate) fn find_commit(file: &OpenFile, head: &Footer, number: u64) -> Result
     if number > head.number {
         return Err(Error::NoSuchCommit { asked: number, newest: head.number });
     }
-    if number < head.oldest {
+    if number < head.oldest && !mark::planted("compacted-looks-like-damage") {
         return Err(Error::Compacted { asked: number, oldest: head.oldest });
     }
     let mut footer = head.clone();

@@ -183,7 +183,7 @@ fn next_or_planted_skip<'a>(blocks: &'a mut BackwardBlocks<'_>) -> Result<Option
 }
 
 /// Whether the bytes in the footer's cover are those that were written.
-fn cover_checks_out(file: &OpenFile, footer: &Footer) -> Result<bool> {
+pub(super) fn cover_checks_out(file: &OpenFile, footer: &Footer) -> Result<bool> {
     if mark::planted("cover-not-checked") {
         return Ok(true);
     }

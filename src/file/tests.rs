@@ -273,3 +273,13 @@ fn a_file_whose_making_was_cut_off_is_made_anew() {
     let left = disk.list(Path::new("")).unwrap();
     assert_eq!(left, [Path::new(PATH)], "the temporary name is gone");
 }
+
+#[test]
+fn errors_name_the_file_and_not_the_name_it_was_made_under() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("db");
+    let file = OpenFile::create(&Env::real(), &path, FileId([7; 16])).unwrap();
+    // Writing behind the largest offset fails in the system.
+    let error = file.rewrite_same(u64::MAX >> 1, b"x").unwrap_err();
+    assert!(matches!(&error, Error::Io { path: named, .. } if *named == path), "{error}");
+}

@@ -216,6 +216,9 @@ impl FileWriter {
     // spec: COMMIT-6
     pub(crate) fn seal(&mut self) -> Result<()> {
         let Some(head) = self.head.clone().filter(|_| !self.sealed) else { return Ok(()) };
+        if mark::planted("close-without-seal") {
+            return Ok(());
+        }
         self.pending.clear();
         let seal = Footer { flushed: head.number, seal: true, ..head };
         self.guarded(|writer| writer.write_seal(seal))?;
@@ -331,18 +334,19 @@ impl FileWriter {
         while offset < size {
             let length = (size - offset).min(REWRITE_BYTES);
             let bytes = self.file.read_exact(offset, length as usize)?;
-            self.file.disk_file.rewrite_same(offset, &bytes)?;
+            self.file.rewrite_same(offset, &bytes)?;
             offset += length;
         }
-        self.file.disk_file.sync()?;
+        self.file.sync()?;
         self.counts.flushes += 1;
-        self.flushed_end = size;
+        // Of a header that was cut off the missing bytes are padding: no cover begins there.
+        self.flushed_end = size.max(BLOCK_BYTES);
         self.unsealed = None;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.disk_file.sync()?;
+        self.file.sync()?;
         self.counts.flushes += 1;
         self.flushed_end = self.appended;
         Ok(())
@@ -355,7 +359,8 @@ impl FileWriter {
 
     /// Behind a torn tail, appending starts at the next block boundary: fills up to there.
     fn make_room(&mut self) {
-        if self.unsealed.is_some() && self.pending.is_empty() {
+        let torn = self.unsealed.is_some() && !mark::planted("append-at-torn-end");
+        if torn && self.pending.is_empty() {
             let gap = append_offset(self.appended) - self.appended;
             self.pending.resize(gap as usize, 0);
         }
@@ -394,7 +399,7 @@ impl FileWriter {
             return Ok(());
         }
         self.sealed = false;
-        let offset = self.file.disk_file.append(&self.pending)?;
+        let offset = self.file.append(&self.pending)?;
         if offset != self.appended {
             let expected = format!("to append at byte {}", self.appended);
             return Err(self.file.damage(offset, &expected, &format!("byte {offset}")));

@@ -41,6 +41,20 @@ impl Json {
         members.iter().rev().find(|(found, _)| found == name).map(|(_, value)| value)
     }
 
+    /// A whole number that is not negative, at any size.
+    ///
+    /// ```
+    /// use rereduce::vocabulary::Json;
+    /// assert_eq!(Json::unsigned(1), Json::from(1));
+    /// assert_eq!(Json::unsigned(u64::MAX).to_string(), "18446744073709551615");
+    /// ```
+    pub fn unsigned(number: u64) -> Json {
+        Json::Number(match i64::try_from(number) {
+            Ok(number) => Number::Integer(number),
+            Err(_) => Number::Big(BigInteger(number.to_string().into())),
+        })
+    }
+
     /// The text, if this is a string.
     pub fn as_str(&self) -> Option<&str> {
         match self {

@@ -43,6 +43,12 @@ impl fmt::Display for Base {
 }
 
 /// One edit of a batch: `ID@BASE=BODY`, or `ID@BASE=-` for a deletion.
+///
+/// ```
+/// use rereduce::vocabulary::{Base, DbOp, DocEdit};
+/// let edit = DocEdit { id: "a".into(), base: Base::Winner, body: None };
+/// assert_eq!(DbOp::Edit(vec![edit]).to_string(), "edit a@winner=-");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DocEdit {
     /// The document.
@@ -54,6 +60,13 @@ pub struct DocEdit {
 }
 
 /// One replicated revision: `ID@BASE+a+b~ANCESTORS=BODY`.
+///
+/// ```
+/// use rereduce::vocabulary::{Base, DbOp, Replica};
+/// let (id, letters) = ("a".to_owned(), b"xy".to_vec());
+/// let replica = Replica { id, onto: Base::Old(0), letters, ancestors: 2, body: Some(1) };
+/// assert_eq!(DbOp::Merge(vec![replica]).to_string(), "merge a@old0+x+y~2=1");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Replica {
     /// The document.
@@ -69,6 +82,12 @@ pub struct Replica {
 }
 
 /// Which revisions of a document are read.
+///
+/// ```
+/// use rereduce::vocabulary::{Base, DbOp, Which};
+/// let get = DbOp::Get { id: "a".into(), which: Which::Latest(Base::Old(1)), at: None };
+/// assert_eq!(get.to_string(), "get a latest old1");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
     /// The winner, unless it is a deletion.
@@ -251,7 +270,7 @@ impl DbOp {
     }
 }
 
-/// Writes each of its parts if it is there.
+/// `in SLOT`, or nothing.
 struct Tail<'a>(&'a Option<Slot>);
 
 impl fmt::Display for Tail<'_> {
@@ -260,6 +279,7 @@ impl fmt::Display for Tail<'_> {
     }
 }
 
+/// A number, or `-` for a deletion.
 struct Body<'a>(&'a Option<u64>);
 
 impl fmt::Display for Body<'_> {

@@ -2,6 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rereduce::mark;
 use rereduce::vocabulary::{Edit, KeyRange};
 
 use crate::support::{Pair, shape};
@@ -29,8 +30,12 @@ fn limits() -> impl Strategy<Value = (usize, usize)> {
     ]
 }
 
+pub(crate) fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..Default::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(config(256))]
 
     // spec: BTREE-1, BTREE-5, BTREE-6, BTREE-7, BTREE-8, BTREE-9, BTREE-10, BTREE-13
     #[test]
@@ -51,4 +56,29 @@ proptest! {
         pair.check_answers(&bounds);
         pair.check_range(&KeyRange::prefix(&bounds[0]));
     }
+}
+
+// spec: BTREE-10
+#[test]
+fn exact_heights_are_computed_rarely_in_a_large_tree_of_mixed_keys() {
+    // The shortest key is far shorter than most, so it says little about a fresh tree's height.
+    let mut pair = Pair::new(shape(usize::MAX, 256, false), 8 << 20);
+    mark::reset();
+    for batch in 0..400u32 {
+        let row = |step: u32| {
+            let number = (batch * 25 + step).wrapping_mul(2_654_435_761) >> 8;
+            Edit::put(format!("{number:08}").repeat(1 + number as usize % 9), "v")
+        };
+        let edits: Vec<Edit> = (0..25).map(row).chain([Edit::put("", "v")]).collect();
+        let tree = &pair.tree;
+        pair.tree = tree.apply(&mut pair.sink, &pair.cache, &pair.shape, &edits).unwrap();
+        pair.map.extend(edits.into_iter().map(|edit| (edit.key, edit.value.unwrap())));
+    }
+    pair.check_structure();
+    let rebuilt = mark::hits().get("btree-rebuilt").copied().unwrap_or(0);
+    let exact = mark::hits().get("btree-exact-height").copied().unwrap_or(0);
+    // Below 1,024 rows each of 41 batches may ask; above, one for an eighth of the rows, and each
+    // that made the tree higher.
+    let figures = format!("{exact} exact heights, {rebuilt} rebuilds for 10,000 rows");
+    assert!((1..=41 + 40).contains(&exact), "{figures}");
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use rereduce::Result;
 use rereduce::btree::{CachedNodes, NodeCache, NodeSource, Shape, Tree, diff};
-use rereduce::codec::Reader;
+use rereduce::codec::{Reader, put_bytes, put_varint};
 use rereduce::file::{ChunkSink, ChunkSource, MemoryChunks, Pointer};
 use rereduce::reduce::Count;
 use rereduce::vocabulary::{Direction, Edit, KeyRange};
@@ -218,7 +218,8 @@ fn a_sorted_load_in_batches_of_a_thousand_appends_little_more_than_its_size() {
     assert_eq!(built.row_count(), 20_000);
 }
 
-// spec: BTREE-8 (B22)
+// spec: BTREE-8
+// case: B22
 #[test]
 pub(crate) fn duplicate_keys_in_one_batch_leave_one_row_and_the_last_wins() {
     let mut pair = Pair::new(shape(4, 1 << 20, true), 0);
@@ -231,7 +232,8 @@ pub(crate) fn duplicate_keys_in_one_batch_leave_one_row_and_the_last_wins() {
     assert_eq!(pair.tree, Tree::empty());
 }
 
-// spec: BTREE-1 (B18)
+// spec: BTREE-1
+// case: B18
 #[test]
 pub(crate) fn a_batch_of_lookups_finds_keys_next_to_missing_ones() {
     let mut pair = Pair::new(shape(2, 1 << 20, true), 0);
@@ -405,8 +407,44 @@ pub(crate) fn a_child_that_lies_behind_its_parent_is_corruption() {
     assert!(!read_everything(&with_root(&pair.tree, root), &chunks, &pair.shape));
 }
 
+// spec: BTREE-3
+#[test]
+fn nodes_that_share_all_their_children_do_not_keep_a_check_busy() {
+    // 40 levels, each a node whose two children are the same: 2^40 ways down.
+    let mut chunks = MemoryChunks::default();
+    let mut pointer = chunks.append(b"\x00\x01\x01k\x01v").unwrap();
+    let (mut count, mut rows) = (1u8, 1u64);
+    for level in 1..=40u8 {
+        let mut payload = vec![level, 2];
+        for key in [b"k", b"l"] {
+            put_bytes(&mut payload, key);
+            pointer.encode(&mut payload);
+            payload.push(count);
+            put_varint(&mut payload, rows);
+            put_varint(&mut payload, rows * 4);
+            put_bytes(&mut payload, b"");
+        }
+        pointer = chunks.append(&payload).unwrap();
+        (count, rows) = (2, rows * 2);
+    }
+    let mut bytes = vec![41];
+    pointer.encode(&mut bytes);
+    for number in [2, rows, rows * 4, rows * 4, 1, 0, 0] {
+        put_varint(&mut bytes, number);
+    }
+    put_bytes(&mut bytes, b"");
+    let tree = Tree::decode(&mut Reader::new(&bytes)).unwrap();
+    let cache = NodeCache::new(0);
+    let nodes = CachedNodes::new(&chunks, &cache);
+    let checked = tree.check(&nodes, &Shape::default()).unwrap();
+    assert!(!checked.violations.is_empty());
+    let walked = tree.walk(&nodes, &mut |_, _, _| ControlFlow::Continue(()));
+    assert!(walked.unwrap_err().is_corrupt());
+    assert!(cache.reads() < 1000, "{} reads", cache.reads());
+}
+
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+    #![proptest_config(crate::random::config(512))]
 
     // spec: BTREE-2
     #[test]

@@ -13,6 +13,9 @@ use rereduce::{Error, Result};
 
 pub(crate) type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
+/// A key with its old and its new value.
+pub(crate) type Difference = (Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>);
+
 /// Chunks that count what is appended.
 #[derive(Default)]
 pub(crate) struct Counted {
@@ -215,11 +218,7 @@ impl Pair {
         assert_eq!(self.differences(&self.tree, old), expected);
     }
 
-    fn differences(
-        &self,
-        old: &Tree,
-        new: &Tree,
-    ) -> Vec<(Vec<u8>, Option<Vec<u8>>, Option<Vec<u8>>)> {
+    fn differences(&self, old: &Tree, new: &Tree) -> Vec<Difference> {
         let mut found = Vec::new();
         diff(old, new, &self.nodes(), &mut |key, old, new| {
             found.push((key.to_vec(), old.map(<[u8]>::to_vec), new.map(<[u8]>::to_vec)));

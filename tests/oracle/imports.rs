@@ -15,9 +15,12 @@ fn allowed(file: &str) -> &'static [&'static str] {
 #[test]
 fn the_models_files_import_only_plain_words_of_the_engine() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("model/src");
-    let mut files = 0;
-    for entry in fs::read_dir(source).unwrap() {
-        let path = entry.unwrap().path();
+    let (mut files, mut folders) = (0, vec![source]);
+    while let Some(path) = folders.pop() {
+        if path.is_dir() {
+            folders.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+            continue;
+        }
         let file = path.file_name().unwrap().to_str().unwrap().to_owned();
         let text = fs::read_to_string(&path).unwrap();
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));

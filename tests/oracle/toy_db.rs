@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rereduce::vocabulary::{DbOp, Direction, Rev, RevId};
 use rereduce::{Error, ErrorClass, Result};
 use rereduce_model::{
-    Attachment, CheckConfig, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
+    Attachment, CheckConfig, Conflict, DbAttachment, DbChange, DbDocument, DbEdit, DbEngine,
 };
 use rereduce_model::{DbHandle, DbHistory, DbReplica, DbView, DbWanted, Document, Revision, State};
 use rereduce_model::{check_db, check_db_history, db_history_of_seed};
@@ -176,19 +176,19 @@ impl DbHandle for ToyHandle {
         for edit in edits {
             let base = edit.base.as_ref();
             let accept = |state: &State| state.accept(&edit.id, base, edit.deleted);
-            let mut accepted = accept(&before).and_then(|_| accept(&next));
+            let mut accepted = accept(&next);
             let document = before.documents.get(&edit.id);
             match self.wrong {
                 Wrong::AcceptsAStaleEdit => {
                     let known = document.zip(base);
                     let stale = known.filter(|(document, base)| document.old().contains(base));
-                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(()));
+                    accepted = accepted.or(stale.map(|_| base.cloned()).ok_or(Conflict));
                 }
                 Wrong::RejectsAnEditOfALosingLeaf => {
                     let losing =
                         document.is_some_and(|document| document.winner().as_ref() != base);
                     if base.is_some() && losing {
-                        accepted = Err(());
+                        accepted = Err(Conflict);
                     }
                 }
                 Wrong::StartsADeletedDocumentAtGenerationOne if base.is_none() => {
@@ -203,7 +203,7 @@ impl DbHandle for ToyHandle {
                     next.edit(&edit.id, parent, rev.clone(), revision);
                     Ok(rev)
                 }
-                Err(()) => {
+                Err(Conflict) => {
                     if self.wrong == Wrong::LosesTheChangeOfARejectedEdit
                         && let Some(document) = next.documents.get_mut(&edit.id)
                     {
@@ -221,13 +221,14 @@ impl DbHandle for ToyHandle {
         if self.wrong == Wrong::IgnoresTheRevsLimit {
             next.revs_limit = 1000;
         }
+        let last = self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch;
+        let mut batch = Vec::new();
         for (index, DbReplica { id, path, deleted, body }) in replicas.iter().cloned().enumerate() {
-            let last = self.wrong == Wrong::KeepsOnlyTheLastReplicaOfABatch;
-            if last && replicas[index + 1..].iter().any(|later| later.id == id) {
-                continue;
+            if !last || replicas[index + 1..].iter().all(|later| later.id != id) {
+                batch.push((id, path, Revision { deleted, body, attachments: Vec::new() }));
             }
-            next.merge(&id, path, Revision { deleted, body, attachments: Vec::new() });
         }
+        next.merge_all(batch);
         next.revs_limit = self.state().revs_limit;
         self.write(next)
     }
@@ -475,6 +476,17 @@ fn every_wrong_database_is_caught_with_a_short_history() {
         let again = check_db_history(&toy(wrong), &ops).expect_err("the script replays");
         assert_eq!(again.found, violation.found);
     }
+}
+
+// spec: MODEL-2
+#[test]
+fn quickcheck_and_proptest_histories_pass_on_the_model_itself() {
+    fn law(history: &DbHistory) {
+        check_db_history(&toy(Wrong::Nothing), &history.0)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    quickcheck::quickcheck((|history: DbHistory| law(&history)) as fn(DbHistory));
+    proptest::proptest!(|(history in DbHistory::strategy(60))| law(&history));
 }
 
 // spec: MODEL-1

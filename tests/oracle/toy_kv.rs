@@ -320,6 +320,17 @@ fn a_run_that_never_played_some_operation_fails() {
     assert!(violation.to_string().contains("at least once"), "{violation}");
 }
 
+// spec: MODEL-2
+#[test]
+fn quickcheck_and_proptest_histories_pass_on_a_right_engine() {
+    fn law(history: &KvHistory) {
+        check_kv_history(&toy(Wrong::Nothing), &history.0)
+            .unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+    quickcheck::quickcheck((|history: KvHistory| law(&history)) as fn(KvHistory));
+    proptest::proptest!(|(history in KvHistory::strategy(60))| law(&history));
+}
+
 #[test]
 fn equal_seeds_make_equal_runs() {
     let run = || check_kv(&toy(Wrong::ForgetsToReverse), &config(true)).unwrap_err().to_string();

@@ -3,6 +3,7 @@
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
+pub(crate) mod paths;
 pub(crate) mod replay;
 pub(crate) mod store;
 

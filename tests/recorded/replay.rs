@@ -46,8 +46,11 @@ pub(crate) fn replay(file: &str) -> Tally {
             let expected = Json::parse(body.as_bytes()).unwrap_or(Json::Null);
             let same = if status == 400 {
                 got_status == 400 // The reasons are HTTP's.
-            } else {
+            } else if request.path.contains("/_") {
                 (got_status, canonical(&got)) == (status, canonical(&expected))
+            } else {
+                // Documents and their like are the very same text.
+                (got_status, got.to_string().as_str()) == (status, body.trim_end())
             };
             if same {
                 tally.answers += 1;
@@ -243,12 +246,12 @@ fn multipart(body: &[u8], boundary: &str) -> Result<Draft, Answer> {
     let json = Json::parse(&parts.next().unwrap()).map_err(|_| bad_request())?;
     let mut draft = draft_of(json)?;
     for attachment in &mut draft.attachments {
-        let AttachmentSource::Follows { length, .. } = attachment.source else { continue };
+        let AttachmentSource::Follows { length, revpos, .. } = attachment.source else { continue };
         let content = parts.next().ok_or_else(bad_request)?;
         if length != Some(content.len() as u64) {
             return Err(bad_request());
         }
-        attachment.source = AttachmentSource::Inline { data: content, revpos: None };
+        attachment.source = AttachmentSource::Inline { data: content, revpos };
     }
     Ok(draft)
 }

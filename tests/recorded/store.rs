@@ -266,8 +266,9 @@ fn take_attachments(
     generation: Option<u64>,
 ) -> Result<Attachments, Answer> {
     let take = |draft: AttachmentDraft| match draft.source {
-        AttachmentSource::Inline { data, .. } => {
-            Ok(encode(&draft.name, &draft.content_type, &data, generation.unwrap_or(1)))
+        AttachmentSource::Inline { data, revpos } => {
+            let revpos = generation.or(revpos).unwrap_or(0);
+            Ok(encode(&draft.name, &draft.content_type, &data, revpos))
         }
         AttachmentSource::Stub { revpos, .. } => {
             let same = |(record, _): &&(Attachment, Vec<u8>)| {

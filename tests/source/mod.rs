@@ -15,32 +15,38 @@ pub(crate) struct Source {
     pub(crate) code: String,
     /// The comments alone.
     pub(crate) comments: String,
+    /// The line at which the file's tests begin.
+    pub(crate) tests_begin: usize,
 }
 
 impl Source {
     /// A Rust file.
     pub(crate) fn rust(path: &str, text: &str) -> Source {
         let (code, comments) = split(text);
-        Source { path: path.into(), text: text.into(), code, comments }
+        let tests_begin = tests_begin(path, &code);
+        Source { path: path.into(), text: text.into(), code, comments, tests_begin }
     }
 
     /// Whether the line with `index` belongs to a test: the file is one, or the line lies behind
     /// `#[cfg(test)]`, where the unit tests of a file stand.
     pub(crate) fn is_test(&self, index: usize) -> bool {
-        let parts: Vec<&str> = self.path.split('/').collect();
-        let named = parts.contains(&"tests") || self.path.ends_with("tests.rs");
-        named || self.unit_tests_begin().is_some_and(|begin| index >= begin)
+        index >= self.tests_begin
     }
+}
 
-    /// The line of the `#[cfg(test)]` that stands at a `mod` with a body.
-    fn unit_tests_begin(&self) -> Option<usize> {
-        let lines: Vec<&str> = self.code.lines().collect();
-        let at_body = |index: usize| {
-            let below = lines.get(index + 1).map_or("", |line| line.trim());
-            below.starts_with("mod ") && below.ends_with('{')
-        };
-        (0..lines.len()).find(|&index| lines[index].starts_with("#[cfg(test)]") && at_body(index))
+/// The first line of a file's tests: 0 if all of it is a test, else the line of the
+/// `#[cfg(test)]` that stands at a `mod` with a body.
+fn tests_begin(path: &str, code: &str) -> usize {
+    if path.split('/').any(|part| part == "tests") || path.ends_with("tests.rs") {
+        return 0;
     }
+    let lines: Vec<&str> = code.lines().collect();
+    let at_body = |index: usize| {
+        let below = lines.get(index + 1).map_or("", |line| line.trim());
+        below.starts_with("mod ") && below.ends_with('{')
+    };
+    let marked = |index: &usize| lines[*index].starts_with("#[cfg(test)]") && at_body(*index);
+    (0..lines.len()).find(marked).unwrap_or(usize::MAX)
 }
 
 /// The code alone and the comments alone.

@@ -2,9 +2,22 @@
 //!
 //! Invariant: a check is silent about the engine as it is, and says what it found otherwise.
 
-use super::{Context, subject};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rereduce::Error;
+use rereduce::store::{Store, StoreOptions};
+use rereduce::vocabulary::Edit;
+use rereduce_model::{CheckConfig, check_kv};
+
+use super::model::{OnSimDisk, PROFILES};
+use super::{Context, footer as footers, revtree, subject};
+use crate::disk::SimDisk;
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
+use crate::image::Image;
+use crate::oracle::{DATABASE, environment};
 use crate::plan::{Errno, Failure, Fault, Pages, Plan, Verb};
 use crate::target::Workload;
 
@@ -20,8 +33,19 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "crash", run: |context| crash(context, "verified") },
         Check { name: "barrier", run: |context| crash(context, "barrier") },
         Check { name: "failing", run: failing },
+        Check { name: "footer", run: footer },
+        Check { name: "model", run: model },
+        Check { name: "compaction", run: compaction },
+        Check { name: "writer", run: compaction_beside_a_writer },
+        Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
     ]
 }
+
+/// Revisions of the largest trees.
+const REVTREE_NODES: usize = 4;
+
+/// Histories of the model check.
+const HISTORIES: u64 = 20;
 
 /// Commits, replacements, removals, a kill, a clean close and a compaction.
 const SCRIPT: &str = "commit a=1; commit b=k*3000; commit a=2 c=3; crash; commit a=-; reopen; \
@@ -48,13 +72,14 @@ fn failing(context: &Context) -> Result<(), String> {
     let (subject, workload) = (subject("store")?, workload("verified", script)?);
     let broken = Failure::new(Errno::InputOutput);
     let kinds = [
-        (Verb::Sync, broken),
-        (Verb::Sync, broken.pages(Pages::Reverted)),
-        (Verb::Append, Failure::new(Errno::NoSpace).written(700)),
-        (Verb::Read, broken),
+        (Verb::Sync, broken, 12),
+        (Verb::Sync, broken.pages(Pages::Reverted), 12),
+        (Verb::Append, Failure::new(Errno::NoSpace).written(700), 12),
+        // Most calls read; those of an opening are among the first of every handle.
+        (Verb::Read, broken, 120),
     ];
-    for (verb, failure) in kinds {
-        for nth in 1..=12 {
+    for (verb, failure, last) in kinds {
+        for nth in 1..=last {
             let plan = Plan::default().and(Fault { verb, nth, failure, forever: false });
             let mut explorer = context.explorer(FaultModel::POWER);
             (explorer.sets_max, explorer.plan) = (12, plan);
@@ -64,4 +89,103 @@ fn failing(context: &Context) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+fn footer(context: &Context) -> Result<(), String> {
+    let figures = footers::run(&Context { loud: false, ..context.clone() })?;
+    if figures.succeeded() { Ok(()) } else { Err(figures.to_string()) }
+}
+
+/// Histories without and with failing calls; each history is guarded against panics by itself.
+fn model(context: &Context) -> Result<(), String> {
+    for (profile, faults) in PROFILES.iter().flat_map(|profile| [(profile, false), (profile, true)])
+    {
+        let engine = OnSimDisk::new(profile, context.seed, faults)?;
+        let (seed, histories) = (context.seed, HISTORIES);
+        let config = CheckConfig { seed, histories, faults, ..CheckConfig::default() };
+        check_kv(&engine, &config).map_err(|violation| violation.to_string())?;
+    }
+    Ok(())
+}
+
+/// Commits, a second compaction and a reader, all while a compaction copies.
+fn compaction(context: &Context) -> Result<(), String> {
+    let disk = SimDisk::new();
+    let env = environment(&disk, context.seed);
+    let failed = |error: Error| error.to_string();
+    let path = Path::new(DATABASE);
+    let store = Store::open(env.clone(), path, StoreOptions::default()).map_err(failed)?;
+    let edit = |number: u32| Edit::put(format!("{:05}", number % 900), number.to_string());
+    store.commit((0..900).map(edit).collect()).map_err(failed)?;
+    let reader = Store::open_read_only(env, path, StoreOptions::default()).map_err(failed)?;
+    let (mut commits, mut second, mut wrong) = (900, None, None);
+    let watch = &mut || {
+        if second.is_none() {
+            second = Some(store.compact(&mut || ControlFlow::Continue(())).err());
+        }
+        if commits < 1000 {
+            wrong = store.commit(vec![edit(commits)]).err().or(wrong.take());
+            commits += 1;
+        }
+        ControlFlow::Continue(())
+    };
+    store.compact(watch).map_err(failed)?;
+    if let Some(error) = wrong {
+        return Err(format!("a commit during a compaction: {error}"));
+    }
+    if !matches!(second, Some(Some(Error::CompactionRunning { .. }))) {
+        return Err(format!("a second compaction at once was not refused: {second:?}"));
+    }
+    store.commit(vec![Edit::put("last", "1")]).map_err(failed)?;
+    let newest = |number: u32| commits - 1 - (commits - 1 - number) % 900;
+    for (who, snapshot) in [("writer", store.snapshot()), ("reader", reader.snapshot())] {
+        let snapshot = snapshot.map_err(failed)?;
+        for number in 0..900 {
+            let found = snapshot.get(&edit(number).key).map_err(failed)?;
+            let expected = newest(number).to_string().into_bytes();
+            if found.as_ref() != Some(&expected) {
+                return Err(format!("after a compaction the {who} misses an edit of {number}"));
+            }
+        }
+        if snapshot.get(b"last").map_err(failed)?.is_none() {
+            return Err(format!("after a compaction the {who} misses the newest commit"));
+        }
+    }
+    Ok(())
+}
+
+/// A thread commits without a pause while compactions follow each other: the last round of each has
+/// something to catch up with.
+fn compaction_beside_a_writer(context: &Context) -> Result<(), String> {
+    const COMMITS: u64 = 2000;
+    let disk = SimDisk::open_image(&Image::empty());
+    let env = environment(&disk, context.seed);
+    let failed = |error: Error| error.to_string();
+    let store = Store::open(env, Path::new(DATABASE), StoreOptions::default()).map_err(failed)?;
+    store.commit(vec![Edit::put("first", "1")]).map_err(failed)?;
+    // Compactions go on until the writer is through, so that they surely meet.
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let put = |number: u64| {
+                store.commit(vec![Edit::put(number.to_be_bytes(), number.to_string())]).map(drop)
+            };
+            let written = (0..COMMITS).try_for_each(put).map_err(failed);
+            done.store(true, Ordering::Release);
+            written
+        });
+        let mut compacted = Ok(());
+        while !done.load(Ordering::Acquire) && compacted.is_ok() {
+            compacted = store.compact(&mut || ControlFlow::Continue(())).map_err(failed);
+        }
+        let written = writer.join().unwrap_or_else(|_| Err("the writer panicked".to_owned()));
+        compacted.and(written)
+    })?;
+    let snapshot = store.snapshot().map_err(failed)?;
+    if snapshot.row_count() != COMMITS + 1 {
+        let found = snapshot.row_count();
+        return Err(format!("{COMMITS} commits beside compactions left {found} rows"));
+    }
+    let checked = snapshot.check().map_err(failed)?;
+    if checked.violations.is_empty() { Ok(()) } else { Err(format!("{:?}", checked.violations)) }
 }

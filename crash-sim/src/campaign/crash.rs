@@ -25,7 +25,7 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
         for workload in scripts(context, target)? {
             work.push((*target, workload));
         }
-        let generated = if context.quick { 4 } else { 40 };
+        let generated = if context.quick { 4 } else { 120 };
         for index in 0..generated {
             let seed = context.seed.wrapping_mul(1000) + index;
             work.push((*target, subject(target)?.workload(GENERATED_OPERATIONS, seed)));

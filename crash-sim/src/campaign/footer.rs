@@ -23,7 +23,7 @@ use crate::image::Image;
 use crate::oracle::{DATABASE, environment, guarded};
 use crate::random::Random;
 use crate::target::Target;
-use crate::targets::{KvState, KvTarget, StoreOpener};
+use crate::targets::{KvOpener, KvState, KvTarget, StoreOpener, rows};
 
 /// Byte damages of the last pair: 4,096 bytes in three ways.
 const FLOOR: u64 = 12_288;
@@ -58,10 +58,16 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
         let sample = judge.sample(sealed)?;
         let kind = if sealed { "sealed" } else { "unsealed" };
         progress.show(format_args!("a file that is {kind}"));
-        judge.count(&format!("byte damages, {kind}"), |judge| judge.bytes(&sample));
-        judge.count(&format!("truncations, {kind}"), |judge| judge.truncations(&sample));
-        judge.count(&format!("sector mixes, {kind}"), |judge| judge.mixes(&sample));
-        judge.count(&format!("lies, {kind}"), |judge| judge.lies(&sample));
+        judge.count(&format!("{kind} byte damages"), |judge| judge.bytes(&sample));
+        judge.count(&format!("{kind} truncations"), |judge| judge.truncations(&sample));
+        judge.count(&format!("{kind} sector mixes"), |judge| judge.mixes(&sample));
+        judge.count(&format!("{kind} lies"), |judge| judge.lies(&sample));
+        judge.count(&format!("{kind} data damages"), |judge| judge.data(&sample));
+        judge.count(&format!("{kind} witnesses"), |judge| judge.witnesses(&sample));
+        judge.count(&format!("{kind} histories"), |judge| judge.histories(&sample));
+        // The same work on a file of another id.
+        let other = judge.sample_of(sealed, context.seed ^ 1)?;
+        judge.count(&format!("{kind} foreign footers"), |judge| judge.foreign(&sample, &other));
     }
     drop(progress);
     judge.figures.interrupted = context.stopped();
@@ -77,8 +83,13 @@ impl Judge<'_> {
 
     /// Three commits; the footer pair of each ends where the file ended after it.
     fn sample(&self, sealed: bool) -> Result<Sample, String> {
+        self.sample_of(sealed, self.context.seed)
+    }
+
+    /// The same with the file id that comes of `seed`.
+    fn sample_of(&self, sealed: bool, seed: u64) -> Result<Sample, String> {
         let disk = SimDisk::new();
-        let env = environment(&disk, self.context.seed);
+        let env = environment(&disk, seed);
         let failed = |error: Error| error.to_string();
         let path = Path::new(DATABASE);
         let mut handle = self.target.open(&env, path).map_err(failed)?;
@@ -107,6 +118,24 @@ impl Judge<'_> {
             let handle = self.target.open(&env, Path::new(DATABASE));
             Ok(handle.and_then(|handle| self.target.state(&handle)))
         })
+    }
+
+    /// Counts what was found: one of `allowed`, or damage that was reported.
+    fn expect_or_damage(&mut self, what: &str, bytes: &[u8], allowed: &[&KvState]) {
+        let found = match self.look(bytes) {
+            Ok(Ok(state)) if allowed.contains(&&state) => None,
+            Ok(Ok(state)) => Some(format!("{state:?}")),
+            Ok(Err(error)) if error.class() == ErrorClass::Corrupt => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(panic),
+        };
+        match found {
+            None => self.figures.passed += 1,
+            Some(found) => {
+                self.figures.failed += 1;
+                self.context.say(format_args!("{what}: found {found}"));
+            }
+        }
     }
 
     fn expect(&mut self, what: &str, bytes: &[u8], expected: &KvState) {
@@ -227,22 +256,73 @@ impl Judge<'_> {
             let mut bytes = sample.bytes[..*new].to_vec();
             bytes.extend_from_slice(&copy);
             bytes.extend_from_slice(&copy);
-            let found = match self.look(&bytes) {
-                Ok(Ok(state)) if state == *newest || state == *before => None,
-                Ok(Ok(state)) => Some(format!("{state:?}")),
-                Ok(Err(error)) if error.class() == ErrorClass::Corrupt => None,
-                Ok(Err(error)) => Some(error.to_string()),
-                Err(panic) => Some(panic),
-            };
-            match found {
-                None => self.figures.passed += 1,
-                Some(found) => {
+            let what = format!("the field at {offset} says {value}");
+            self.expect_or_damage(&what, &bytes, &[newest, before]);
+        }
+    }
+
+    /// One bit of each byte between the header and the last pair.
+    // spec: CHUNK-1, RECOVER-3
+    fn data(&mut self, sample: &Sample) {
+        let [.., (_, before), (end, newest)] = sample.commits.as_slice() else { return };
+        for offset in COPY_BYTES..*end {
+            let mut bytes = sample.bytes.clone();
+            bytes[offset] ^= 1 << (offset % 8);
+            self.expect_or_damage(&format!("data byte {offset}"), &bytes, &[newest, before]);
+        }
+    }
+
+    /// The last commit's data is damaged, and so are both footers of the commit before, which the
+    /// last footers name as flushed: to go back further would lose it in silence.
+    // spec: RECOVER-3
+    fn witnesses(&mut self, sample: &Sample) {
+        let [_, (second, _), (third, _), ..] = sample.commits.as_slice() else { return };
+        if sample.sealed {
+            return;
+        }
+        for step in 0..64 {
+            let mut bytes = sample.bytes.clone();
+            for offset in [second + step, second + COPY_BYTES + step, second + PAIR_BYTES + step] {
+                assert!(offset < *third, "the third commit has data behind the second's footers");
+                bytes[offset] ^= 1;
+            }
+            self.expect_or_damage(&format!("witnessed commit lost, byte {step}"), &bytes, &[]);
+        }
+    }
+
+    /// Each commit opens by its number, whichever copy of its footer is damaged.
+    // spec: FOOTER-2, HISTORY-1
+    fn histories(&mut self, sample: &Sample) {
+        for (index, (offset, state)) in sample.commits.iter().take(3).enumerate() {
+            for copy in 0..2 {
+                let mut bytes = sample.bytes.clone();
+                bytes[offset + copy * COPY_BYTES + 100] ^= 1;
+                let disk = SimDisk::open_image(&Image::of_files([(DATABASE, &bytes[..])]));
+                let shown = guarded(|| {
+                    let env = environment(&disk, self.context.seed);
+                    let handle = self.target.0.open(&env, Path::new(DATABASE));
+                    let opened = handle.map(|handle| handle.open_commit(index as u64 + 1));
+                    let Ok(Some(Ok(commit))) = opened else { return Err("not opened".into()) };
+                    rows(&*commit).map(KvState).map_err(|error| error.to_string())
+                });
+                if shown.as_ref() == Ok(state) {
+                    self.figures.passed += 1;
+                } else {
                     self.figures.failed += 1;
-                    let what = format!("the field at {offset} says {value}");
-                    self.context.say(format_args!("{what}: found {found}"));
+                    let what = format!("commit {}, copy {copy} damaged", index + 1);
+                    self.context.say(format_args!("{what}: {shown:?}"));
                 }
             }
         }
+    }
+
+    /// The last footers are those of another file with the same data: they do not count.
+    // spec: FOOTER-1
+    fn foreign(&mut self, sample: &Sample, other: &Sample) {
+        let [.., (_, before), (new, _)] = sample.commits.as_slice() else { return };
+        let mut bytes = sample.bytes.clone();
+        bytes[*new..].copy_from_slice(&other.bytes[*new..]);
+        self.expect("footers of another file", &bytes, before);
     }
 }
 

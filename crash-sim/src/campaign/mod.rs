@@ -6,9 +6,12 @@
 mod checks;
 mod ci;
 mod crash;
+mod footer;
+mod model;
 mod planted;
 mod protocols;
 mod replay;
+mod revtree;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -67,6 +70,24 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "which commit protocol survives which kind of disk, with counter-examples",
         in_ci: true,
         run: protocols::run,
+    },
+    Campaign {
+        name: "footer",
+        about: "a file damaged in every way around its last footers",
+        in_ci: true,
+        run: footer::run,
+    },
+    Campaign {
+        name: "model",
+        about: "random histories, every answer compared with the model's",
+        in_ci: true,
+        run: model::run,
+    },
+    Campaign {
+        name: "revtree",
+        about: "every small revision tree in every order of arrival",
+        in_ci: true,
+        run: revtree::run,
     },
     Campaign {
         name: "planted",

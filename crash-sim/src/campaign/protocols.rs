@@ -2,6 +2,7 @@
 //!
 //! Each cell is searched with generated workloads, small ones first; a violation is shrunk and
 //! printed. What the cells should say stands in `spec/assumptions.md`, which this campaign reads.
+//! `--protocol NAME` and `--model NAME` leave only these cells.
 //!
 //! Invariant: the source knows no counter-example. No script, seed or crash point stands here.
 
@@ -70,7 +71,13 @@ fn columns(line: &str) -> Vec<&str> {
 }
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
-    let cells = expected_cells()?;
+    let wanted =
+        |argument: &str, name: &str| context.argument(argument).is_none_or(|it| it == name);
+    let mut cells = expected_cells()?;
+    cells.retain(|cell| wanted("protocol", &cell.protocol) && wanted("model", cell.model.name));
+    if cells.is_empty() {
+        return Err("spec/assumptions.md has no such --protocol and --model".to_owned());
+    }
     let mut figures = Figures::new("protocols", cells.len() as u64);
     let (mut workloads, mut images) = (0, 0);
     let progress = Progress::new(context);

@@ -73,7 +73,8 @@ impl OpenKv {
     }
 }
 
-fn rows(snapshot: &dyn KvSnapshot) -> Result<Rows> {
+/// All rows of a snapshot.
+pub(crate) fn rows(snapshot: &dyn KvSnapshot) -> Result<Rows> {
     let mut rows = Rows::new();
     snapshot.scan(&KeyRange::all(), Direction::Ascending, &mut |key, value| {
         rows.insert(key.to_vec(), value.to_vec());

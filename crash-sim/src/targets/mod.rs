@@ -9,6 +9,8 @@ mod store;
 pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
 pub use store::StoreOpener;
 
+pub(crate) use kv::rows;
+
 use crate::subject::Subject;
 
 /// Engines whose workload scripts `crash` runs.

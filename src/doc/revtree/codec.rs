@@ -17,6 +17,7 @@
 
 use super::{Node, RevData, RevTree};
 use crate::codec::{Reader, put_bytes, put_varint};
+use crate::mark;
 use crate::vocabulary::{Rev, RevId};
 
 const HAS_DATA: u8 = 1 << 2;
@@ -30,12 +31,18 @@ impl<L: RevData> RevTree<L> {
     /// Appends the tree.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.nodes.len() as u64);
-        let mut generation = 0;
+        let (mut generation, mut links) = (0, self.links.as_slice());
+        let mut distances: Vec<u64> = Vec::new();
         for (position, node) in self.nodes.iter().enumerate() {
             let step = node.rev.generation - generation; // nodes are ascending
             generation = node.rev.generation;
-            let distances: Vec<u64> =
-                self.parents(position).map(|parent| (position - parent) as u64).collect();
+            distances.clear();
+            while let [(child, parent), rest @ ..] = links
+                && *child as usize == position
+            {
+                distances.push(u64::from(child - parent));
+                links = rest;
+            }
             let parents = match distances.as_slice() {
                 [] => 0,
                 [1] => 1,
@@ -80,6 +87,9 @@ impl<L: RevData> RevTree<L> {
             tree.decode_node(reader)?;
         }
         let leaves = tree.leaf_flags();
+        if mark::planted("revtree-bare-leaf-accepted") {
+            return Some(tree);
+        }
         let whole = tree.nodes.iter().zip(leaves).all(|(node, leaf)| !leaf || node.data.is_some());
         whole.then_some(tree)
     }

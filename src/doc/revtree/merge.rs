@@ -68,19 +68,25 @@ impl<L: RevData> RevTree<L> {
         revisions: impl IntoIterator<Item = (RevPath, L)>,
         revs_limit: u32,
     ) -> Result<Vec<Merged>> {
-        let mut tree = self.clone();
+        // All are checked before the first one is merged.
+        let mut checked = Vec::new();
+        for (path, data) in revisions {
+            let (newest, tree) = RevTree::of_path(&path, data)?;
+            checked.push((newest, path, tree));
+        }
         let stems_first = mark::planted("revtree-stem-before-merge");
         if stems_first {
-            tree.stem(revs_limit);
+            self.stem(revs_limit);
         }
-        let mut outcomes = Vec::new();
-        for (path, data) in revisions {
-            outcomes.push(tree.merge(&path, data)?);
-        }
+        let outcomes = checked.into_iter().map(|(newest, path, tree)| {
+            let tree = self.misread(tree);
+            let kind = self.kind_of(&newest, &path);
+            Merged { kind, changed: self.unite(&tree) }
+        });
+        let outcomes = outcomes.collect();
         if !stems_first {
-            tree.stem(revs_limit);
+            self.stem(revs_limit);
         }
-        *self = tree;
         Ok(outcomes)
     }
 
@@ -111,7 +117,10 @@ impl<L: RevData> RevTree<L> {
                 (None, Some(theirs)) => theirs.clone(),
                 (None, None) => break,
             };
-            if let (None, Some(Node { data: Some(data), .. })) = (&node.data, theirs) {
+            let replaces = mark::planted("revtree-merge-replaces-data");
+            if let Some(Node { data: Some(data), .. }) = theirs
+                && (node.data.is_none() || replaces)
+            {
                 filled = true;
                 node.data = Some(data.clone());
             }
@@ -173,7 +182,7 @@ impl<L: RevData> RevTree<L> {
         let mut purged = Vec::new();
         for rev in revs {
             let Some(position) = self.position(rev) else { continue };
-            // `kept` is still set only for leaves that were not purged yet.
+            // A position in `nodes`, still set only for a leaf that was not purged yet.
             if std::mem::take(&mut kept[position]) {
                 purged.push(rev.clone());
             }
@@ -183,7 +192,7 @@ impl<L: RevData> RevTree<L> {
         }
         for &(child, parent) in self.links.iter().rev() {
             // Links hold positions in `nodes`.
-            if kept[child as usize] {
+            if kept[child as usize] && !mark::planted("revtree-purge-takes-shared-ancestors") {
                 kept[parent as usize] = true;
             }
         }

@@ -141,9 +141,10 @@ impl<L: RevData> RevTree<L> {
             let positions = if latest {
                 self.leaf_positions_from(rev)
             } else {
-                let position = self.position(rev);
-                let has_data = |&position: &usize| self.nodes[position].data.is_some();
-                position.filter(has_data).into_iter().collect()
+                let has_data = |position: &usize| {
+                    self.nodes.get(*position).is_some_and(|node| node.data.is_some())
+                };
+                self.position(rev).filter(has_data).into_iter().collect()
             };
             if positions.is_empty() {
                 missing.push(rev.clone());
@@ -167,7 +168,11 @@ impl<L: RevData> RevTree<L> {
     /// Those of `revs` that the tree does not know, ascending; one asked for twice is there twice.
     // spec: REVTREE-9
     pub fn missing(&self, revs: &[Rev]) -> Vec<Rev> {
-        let unknown = revs.iter().filter(|rev| self.position(rev).is_none());
+        let leaves_only = mark::planted("revtree-missing-knows-leaves-only");
+        let unknown = revs.iter().filter(|rev| match self.find(rev) {
+            Some(found) => leaves_only && !found.is_leaf,
+            None => true,
+        });
         let mut missing: Vec<Rev> = unknown.cloned().collect();
         missing.sort();
         missing
@@ -184,7 +189,11 @@ impl<L: RevData> RevTree<L> {
 
     fn losers(&self, deleted: bool) -> Vec<&Rev> {
         let losers = self.leaves().into_iter().skip(1);
-        losers.filter(|(_, data)| data.is_deleted() == deleted).map(|(rev, _)| rev).collect()
+        let mixed = mark::planted("revtree-conflicts-with-deleted");
+        losers
+            .filter(|(_, data)| mixed || data.is_deleted() == deleted)
+            .map(|(rev, _)| rev)
+            .collect()
     }
 
     /// The nodes at these positions, which are leaves, the winner first.
@@ -206,13 +215,15 @@ impl<L: RevData> RevTree<L> {
         let leaves = self.leaf_flags();
         let mut reached = vec![false; self.nodes.len()];
         reached[position] = true; // a position in `nodes`
-        // Links are ascending by child, and a parent stands before its children.
+        // Links are ascending by child, and a parent stands before its children; they hold
+        // positions in `nodes`.
         for &(child, parent) in &self.links {
             if reached[parent as usize] {
                 reached[child as usize] = true;
             }
         }
-        (0..self.nodes.len()).filter(|&index| reached[index] && leaves[index]).collect()
+        let both = reached.into_iter().zip(leaves).enumerate();
+        both.filter(|(_, flags)| *flags == (true, true)).map(|(position, _)| position).collect()
     }
 
     /// What the winner would be if only the first child of each node were looked at.

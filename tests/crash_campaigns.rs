@@ -1,0 +1,87 @@
+//! The campaigns of crash-sim in small: what `cargo oracle` would say about this engine.
+
+use std::path::PathBuf;
+
+use rereduce_crash_sim::{CAMPAIGNS, Context, Figures, PLANTED, expected_cells};
+
+/// Runs a campaign quickly and silently, with arguments such as `--sets 30`.
+fn figures(name: &str, seed: u64, arguments: &[(&str, &str)]) -> Figures {
+    let workloads = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crash-sim/workloads");
+    let own = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
+    let context = Context {
+        quick: true,
+        loud: false,
+        seed,
+        arguments: arguments.iter().map(own).collect(),
+        ..Context::new(workloads)
+    };
+    let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == name).unwrap();
+    (campaign.run)(&context).unwrap()
+}
+
+// spec: COMMIT-2
+#[test]
+fn the_guide_protocol_loses_data_where_the_disk_reorders_writes() {
+    for seed in 1..=5 {
+        let found = figures("protocols", seed, &[("protocol", "guide"), ("model", "reorder")]);
+        assert!(found.succeeded(), "seed {seed}: {found}");
+        let cells = expected_cells().unwrap();
+        let cell = cells.iter().find(|it| it.protocol == "guide" && it.model.name == "reorder");
+        assert!(!cell.unwrap().survives, "the table says so");
+    }
+}
+
+// spec: COMMIT-2
+#[test]
+fn the_guide_protocol_loses_nothing_where_the_disk_keeps_write_order() {
+    for seed in 1..=5 {
+        let found = figures("protocols", seed, &[("protocol", "guide"), ("model", "ordered")]);
+        assert!(found.succeeded(), "seed {seed}: {found}");
+        let cells = expected_cells().unwrap();
+        let cell = cells.iter().find(|it| it.protocol == "guide" && it.model.name == "ordered");
+        assert!(cell.unwrap().survives, "the table says so");
+    }
+}
+
+// spec: COMMIT-1, COMMIT-2, COMMIT-3
+#[test]
+fn every_commit_protocol_survives_the_disks_that_the_table_says() {
+    let found = figures("protocols", 1, &[]);
+    assert!(found.succeeded(), "{found}");
+    assert_eq!(found.passed, 15);
+}
+
+// spec: COMMIT-1, RECOVER-1, RECOVER-5, COMPACT-2, FILE-4
+// case: B02, B03, B07, B11, B12
+#[test]
+fn every_workload_survives_a_crash_at_every_call() {
+    let found = figures("crash", 1, &[("sets", "40")]);
+    assert_eq!(found.failed, 0, "{found}");
+    assert!(found.passed > 10_000, "{found}");
+}
+
+// spec: FOOTER-1, FOOTER-2, RECOVER-1
+// case: B01, B05
+#[test]
+fn footers_survive_every_damage_of_one_byte_every_cut_and_every_mix_of_sectors() {
+    let found = figures("footer", 1, &[]);
+    assert!(found.succeeded(), "{found}");
+}
+
+// spec: COMMIT-5, RECOVER-2, RECOVER-4
+// case: B04, B06, B44
+#[test]
+fn bugs_planted_in_the_commit_path_are_caught_and_the_engine_as_it_is_raises_no_alarm() {
+    for bug in ["commit-without-flush", "unsealed-tail-not-rewritten", "cover-not-checked"] {
+        let found = figures("planted", 1, &[("bug", bug)]);
+        assert_eq!((found.passed, found.failed), (1, 0), "{bug}: {found}");
+    }
+}
+
+#[test]
+fn each_planted_bug_is_left_to_a_check_or_to_a_test_that_plants_it() {
+    for bug in PLANTED {
+        assert_ne!(bug.checks.is_empty(), bug.shown_by.is_empty(), "{}", bug.name);
+        assert!(!bug.violates.is_empty(), "{} violates nothing", bug.name);
+    }
+}
