@@ -65,7 +65,7 @@ impl Engine for Documents {
     }
 
     fn compact(&mut self) {
-        self.db.compact( &mut || ControlFlow::Continue(())).unwrap();
+        self.db.compact(&mut || ControlFlow::Continue(())).unwrap();
     }
 
     fn written(&self) -> Option<(u64, u64)> {

@@ -18,6 +18,7 @@
 //! walk is the proof beside every index in this file.
 
 use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -289,6 +290,24 @@ impl Node {
         let offset = among.start;
         let found = self.starts[among].binary_search_by(|start| self.split(*start).0.cmp(key));
         found.map(|index| index + offset).map_err(|index| index + offset)
+    }
+
+    /// The first index whose key is not before the start of a range.
+    pub(super) fn first_from(&self, start: &Bound<Vec<u8>>) -> usize {
+        match start {
+            Bound::Included(key) => self.search(key).unwrap_or_else(|index| index),
+            Bound::Excluded(key) => self.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Unbounded => 0,
+        }
+    }
+
+    /// The first index whose key is behind the end of a range.
+    pub(super) fn first_behind(&self, end: &Bound<Vec<u8>>) -> usize {
+        match end {
+            Bound::Included(key) => self.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Excluded(key) => self.search(key).unwrap_or_else(|index| index),
+            Bound::Unbounded => self.count(),
+        }
     }
 
     /// The child whose subtree holds `key` if any does.

@@ -12,9 +12,9 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::btree::{self, Builder, NodeCache, Shape, Tree};
+use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
 use crate::error::{Error, Result};
-use crate::file::{ChunkSink, ChunkSource, FileWriter};
+use crate::file::{ChunkSink, ChunkSource, FileWriter, ReadAhead};
 use crate::mark;
 use crate::store::committed::{Committed, Copier};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -36,11 +36,13 @@ impl Copier<DbRoots> for DbCopier<'_> {
     // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<DbRoots>, into: &mut FileWriter) -> Result<DbRoots> {
         let mut builder = Builder::new(&self.shapes.by_id);
-        for row in from.roots.by_id.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {
-            let (id, value) = row?;
-            let value = copy_record(&*from.file, &value, into)?;
-            builder.push(into, &id, &value)?;
-        }
+        // Nodes and bodies each lie in the order in which they were written.
+        let (nodes_ahead, bodies) = (ReadAhead::new(&from.file), ReadAhead::new(&from.file));
+        let nodes = CachedNodes::new(&nodes_ahead, &from.cache);
+        from.roots.by_id.try_scan(&nodes, &KeyRange::all(), &mut |id, value| {
+            let value = copy_record(&bodies, value, into)?;
+            builder.push(into, id, &value)
+        })?;
         let by_id = builder.finish(into)?;
         let kept = KeyRange { start: first_kept(&from.roots), end: Bound::Unbounded };
         let (by_seq, plain) = (&self.shapes.by_seq, &self.shapes.plain);
@@ -133,10 +135,9 @@ fn copy_tree(
     into: &mut FileWriter,
 ) -> Result<Tree> {
     let mut builder = Builder::new(shape);
-    for row in tree.iter(&from.nodes(), range, Direction::Ascending) {
-        let (key, value) = row?;
-        builder.push(into, &key, &value)?;
-    }
+    let ahead = ReadAhead::new(&from.file);
+    let nodes = CachedNodes::new(&ahead, &from.cache);
+    tree.try_scan(&nodes, &range, &mut |key, value| builder.push(into, key, value))?;
     builder.finish(into)
 }
 

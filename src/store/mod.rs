@@ -18,12 +18,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::btree::{self, Builder, Checked, NodeCache, Shape, Tree, TreeOptions, Value};
+use crate::btree::{
+    self, Builder, CachedNodes, Checked, NodeCache, Shape, Tree, TreeOptions, Value,
+};
 use crate::codec::Reader;
 use crate::commit_queue::CommitQueue;
 use crate::env::{Access, Env};
 use crate::error::{Error, Result};
-use crate::file::{CommitId, FileWriter, Protocol, RecoveryReport, WriteCounts};
+use crate::file::{CommitId, FileWriter, Protocol, ReadAhead, RecoveryReport, WriteCounts};
 use crate::kv::{KvSnapshot, OrderedKv, Visit};
 use crate::reduce::{Count, Reducer};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -260,10 +262,10 @@ impl Copier<Tree> for TreeCopier<'_> {
     // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<Tree>, into: &mut FileWriter) -> Result<Tree> {
         let mut builder = Builder::new(self.shape);
-        for row in from.roots.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {
-            let (key, value) = row?;
-            builder.push(into, &key, &value)?;
-        }
+        let ahead = ReadAhead::new(&from.file);
+        let nodes = CachedNodes::new(&ahead, &from.cache);
+        from.roots
+            .try_scan(&nodes, &KeyRange::all(), &mut |key, value| builder.push(into, key, value))?;
         builder.finish(into)
     }
 
