@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::time::Duration;
 
 use rereduce::db::{Database, DatabaseOptions, DocEdit};
-use rereduce::env::{Env, MemoryDisk, RealDisk};
+use rereduce::env::{Disk, Env, MemoryDisk, RealDisk};
 use rereduce::{Error, ErrorClass, mark};
 use rereduce_crash_sim::{Call, Entry, SimDisk, Verb, environment};
 use tempfile::TempDir;
@@ -56,6 +56,28 @@ pub(crate) fn a_second_writer_is_refused_in_this_process() {
             kind.small().open_at(&env, path).unwrap();
         }
     }
+}
+
+// spec: PROCESS-1
+#[test]
+fn a_lock_is_free_when_it_is_dropped_though_children_are_being_started() {
+    let (_directory, path) = place();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                // What it does is nothing; that it begins copies every open file for a moment.
+                let child = std::process::Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "no test has this name"])
+                    .stdout(std::process::Stdio::null())
+                    .spawn();
+                child.unwrap().wait().unwrap();
+            }
+        });
+        let free = (0..20_000).all(|_| RealDisk.lock(&path).unwrap().is_some());
+        done.store(true, Ordering::Release);
+        assert!(free, "a lock that was dropped is still held");
+    });
 }
 
 // spec: PROCESS-1
