@@ -101,7 +101,7 @@ mod tests {
         let mut pointers: Vec<Pointer> = (0..200)
             .map(|n| Pointer::to(block::push_payload(&mut raw, 2048, &chunk(n)), &chunk(n)))
             .collect();
-        file.disk_file.append(&raw).unwrap();
+        file.append(&raw).unwrap();
         pointers[77].checksum ^= 1;
         let ahead = ReadAhead::new(&file);
         let scattered = (0..200).map(|n| n * 37 % 200);
