@@ -52,16 +52,19 @@ pub struct Node {
     level: u8,
     /// Where each entry begins in `raw`.
     starts: Box<[u32]>,
-    /// Bytes with which all keys begin.
+    /// How many bytes all keys begin with, and the first of those.
     shared: u32,
+    prefix: [u8; PREFIX_BYTES],
     /// The four bytes behind those of each key, as [`head`] reads them, side by side: a search
     /// compares these first and hardly ever looks at a key that is not the one it wants. Empty for
     /// nodes of very short entries.
     heads: Box<[u32]>,
     rows: u64,
     bytes: u64,
-    /// One bit for each child that was read and found to be what this node says it is.
-    compared: Box<[AtomicU64]>,
+    /// One bit for each child that was read and found to be what this node says it is: of the
+    /// first 64, which is mostly all, in place.
+    compared: AtomicU64,
+    compared_more: Box<[AtomicU64]>,
 }
 
 /// One child of an inner node, borrowed from it.
@@ -139,10 +142,19 @@ impl Node {
         if !reader.is_empty() {
             return None;
         }
-        let words = if level == 0 { 0 } else { count.div_ceil(64) };
-        let compared = (0..words).map(|_| AtomicU64::new(0)).collect();
-        let (starts, shared, heads) = (starts.into(), 0, Box::default());
-        let mut node = Node { level, starts, shared, heads, rows, bytes, compared, raw };
+        let words = if level == 0 { 0 } else { count.div_ceil(64) - 1 };
+        let mut node = Node {
+            level,
+            starts: starts.into(),
+            shared: 0,
+            prefix: [0; PREFIX_BYTES],
+            heads: Box::default(),
+            rows,
+            bytes,
+            compared: AtomicU64::new(0),
+            compared_more: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            raw,
+        };
         node.take_heads();
         Some(node)
     }
@@ -155,8 +167,10 @@ impl Node {
         let (first, last) = (self.key(0), self.key(self.count() - 1));
         let shared = first.iter().zip(last).take_while(|(one, two)| one == two).count();
         let heads = self.starts.iter().map(|start| head(&self.split(*start).0[shared..]));
-        self.heads = heads.collect();
-        self.shared = shared as u32;
+        let heads = heads.collect();
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix.iter_mut().zip(&first[..shared]).for_each(|(to, from)| *to = *from);
+        (self.heads, self.prefix, self.shared) = (heads, prefix, shared as u32);
     }
 
     /// 0 for a leaf, else one more than the level of the children.
@@ -230,8 +244,8 @@ impl Node {
     pub(super) fn child_pointer(&self, index: usize) -> Pointer {
         assert!(!self.is_leaf(), "leaves have no children");
         let rest = self.split(self.starts[index]).1;
-        Pointer::decode(&mut Reader::new(rest))
-            .unwrap_or_else(|| unreachable!("decode walked over this child"))
+        let pointer = rest.first_chunk().map(Pointer::from_stored);
+        pointer.unwrap_or_else(|| unreachable!("decode walked over this child"))
     }
 
     /// Entry `index` as it is stored.
@@ -256,12 +270,17 @@ impl Node {
     /// Whether child `index` was compared with what this node says about it. Neither ever changes,
     /// so once is enough, and a lookup in cached nodes touches nothing but the keys it needs.
     pub(super) fn was_compared(&self, index: usize) -> bool {
-        self.compared[index / 64].load(Relaxed) >> (index % 64) & 1 == 1
+        self.compared_word(index).load(Relaxed) >> (index % 64) & 1 == 1
     }
 
     /// Remembers that child `index` is what this node says it is.
     pub(super) fn set_compared(&self, index: usize) {
-        self.compared[index / 64].fetch_or(1 << (index % 64), Relaxed);
+        self.compared_word(index).fetch_or(1 << (index % 64), Relaxed);
+    }
+
+    fn compared_word(&self, index: usize) -> &AtomicU64 {
+        // `decode` made a word for every 64 children, the first in place.
+        if index < 64 { &self.compared } else { &self.compared_more[index / 64 - 1] }
     }
 
     /// The first index whose key does not satisfy `inside`, which must hold for a prefix of the
@@ -277,7 +296,11 @@ impl Node {
             let shared = self.shared as usize;
             let (front, rest) = key.split_at(shared.min(key.len()));
             // All keys begin with the shared bytes of the first.
-            match front.cmp(&self.key(0)[..shared]) {
+            let prefix = match self.prefix.get(..shared) {
+                Some(prefix) => prefix,
+                None => &self.key(0)[..shared],
+            };
+            match front.cmp(prefix) {
                 Ordering::Less => return Err(0),
                 Ordering::Greater => return Err(self.count()),
                 Ordering::Equal => {}
@@ -321,10 +344,13 @@ impl Node {
 
     /// Bytes the node takes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        let tables = (self.starts.len() + self.heads.len()) * 4 + self.compared.len() * 8;
+        let tables = (self.starts.len() + self.heads.len()) * 4 + self.compared_more.len() * 8;
         self.raw.len() + tables + size_of::<Node>() + 96
     }
 }
+
+/// Bytes of what all keys begin with that stand in the node itself.
+const PREFIX_BYTES: usize = 16;
 
 /// Nodes whose entries take at least so many bytes each keep heads.
 const ENTRY_BYTES_HEADED: usize = 16;

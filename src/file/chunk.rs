@@ -83,13 +83,21 @@ impl Pointer {
         out.extend_from_slice(&self.checksum.to_le_bytes());
     }
 
+    /// The stored form read once more, where [`Pointer::decode`] accepted it before.
+    pub(crate) fn from_stored(bytes: &[u8; POINTER_BYTES]) -> Pointer {
+        let [a, b, c, d, e, f, rest @ ..] = *bytes;
+        let [g, h, i, j, k, l, m, n] = rest;
+        Pointer {
+            offset: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]),
+            length: u32::from_le_bytes([g, h, i, j]),
+            checksum: u32::from_le_bytes([k, l, m, n]),
+        }
+    }
+
     /// Reads the stored form; `None` if there are too few bytes or if no chunk can begin there.
     pub fn decode(reader: &mut Reader<'_>) -> Option<Pointer> {
-        let low = reader.array::<6>()?;
-        let mut offset = [0; 8];
-        offset[..6].copy_from_slice(&low);
-        let offset = u64::from_le_bytes(offset);
-        let pointer = Pointer { offset, length: reader.u32()?, checksum: reader.u32()? };
+        let pointer = Pointer::from_stored(reader.take(POINTER_BYTES)?.first_chunk()?);
+        let offset = pointer.offset;
         (block::skip_marker(offset) == offset && pointer.end().is_some()).then_some(pointer)
     }
 }
