@@ -93,7 +93,11 @@ fn reads(criterion: &mut Criterion, store: &Store) {
             let (one, two) = (numbers.below(rows()), numbers.below(rows()));
             KeyRange::of(id(one.min(two)).as_bytes()..id(one.max(two)).as_bytes())
         };
-        bencher.iter_batched(range, |range| snapshot.reduce(&range).unwrap(), BatchSize::SmallInput);
+        bencher.iter_batched(
+            range,
+            |range| snapshot.reduce(&range).unwrap(),
+            BatchSize::SmallInput,
+        );
     });
     group.throughput(Throughput::Elements(snapshot.row_count()));
     group.bench_function("scan", |bencher| {

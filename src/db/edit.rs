@@ -150,6 +150,8 @@ struct Slot {
     tree: DocTree,
     seq: u64,
     changed: bool,
+    /// The tree before the present request merged replicated revisions into it.
+    unmerged: Option<DocTree>,
 }
 
 /// Reads every document that the group names, in one descent.
@@ -174,7 +176,7 @@ fn load_documents(
         let slot = match value {
             Some(value) => {
                 let Record { seq, tree } = Record::load(&*before.file, &value)?;
-                Slot { stored_seq: Some(seq), tree, seq, changed: false }
+                Slot { stored_seq: Some(seq), tree, seq, ..Slot::default() }
             }
             None => Slot::default(),
         };
@@ -315,28 +317,37 @@ impl Editing<'_> {
             {
                 return Ok(rev);
             }
-            self.slot_mut(id).tree = older;
+            let slot = self.slot_mut(id);
+            let before = std::mem::replace(&mut slot.tree, older);
+            slot.unmerged.get_or_insert(before);
             self.touched.insert(id.as_str().to_string());
             return Ok(rev);
         }
         let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
         let attachments = self.resolve(edit, ancestor, None)?;
         let known = self.store(json, draft.deleted, attachments)?;
-        self.slot_mut(id).tree.merge(&draft.path, known)?;
+        let slot = self.slot_mut(id);
+        slot.unmerged.get_or_insert_with(|| slot.tree.clone());
+        slot.tree.merge(&draft.path, known)?;
         self.touched.insert(id.as_str().to_string());
         Ok(rev)
     }
 
     /// Gives each document that the request changed its new sequence, in the order of their ids.
-    // spec: DB-3, REVTREE-4
+    /// Where stemming takes away all that a merge brought, nothing changed.
+    // spec: DB-3, DB-5, REVTREE-4
     fn end_edits(&mut self) {
         let limit = self.roots.revs_limit;
         for id in std::mem::take(&mut self.touched) {
-            self.roots.update_seq += 1;
-            let seq = self.roots.update_seq;
             let slot = self.documents.entry(id).or_default();
             slot.tree.stem(limit);
-            (slot.seq, slot.changed) = (seq, true);
+            let as_before = slot.unmerged.take().is_some_and(|before| before == slot.tree);
+            if as_before && !mark::planted("merge-without-effect-takes-a-sequence") {
+                mark::hit("merge-stemmed-away");
+                continue;
+            }
+            self.roots.update_seq += 1;
+            (slot.seq, slot.changed) = (self.roots.update_seq, true);
         }
     }
 

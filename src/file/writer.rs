@@ -258,8 +258,12 @@ impl FileWriter {
         if !mark::planted("barrier-flush-left-out") {
             self.flush()?;
         }
-        let footer =
-            with_empty_cover(Footer { offset, commit_offset: offset, cover_from: offset, ..footer });
+        let footer = with_empty_cover(Footer {
+            offset,
+            commit_offset: offset,
+            cover_from: offset,
+            ..footer
+        });
         self.push_pair(&footer);
         self.append_pending()?;
         self.flush()?;
@@ -271,12 +275,8 @@ impl FileWriter {
         self.pad_to_pair()?;
         let offset = self.end();
         let cover_from = if mark::planted("cover-starts-late") { offset } else { self.flushed_end };
-        let footer = self.with_cover_from(Footer {
-            offset,
-            commit_offset: offset,
-            cover_from,
-            ..footer
-        })?;
+        let footer =
+            self.with_cover_from(Footer { offset, commit_offset: offset, cover_from, ..footer })?;
         self.push_pair(&footer);
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {

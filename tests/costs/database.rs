@@ -114,8 +114,7 @@ fn a_sorted_load_appends_hardly_more_than_a_compaction_leaves() {
     db.compact(&mut || ControlFlow::Continue(())).unwrap();
     let compacted = db.snapshot().unwrap().info().file_bytes;
     assert!(appended <= loaded, "every byte appended is in the file");
-    let (to_compacted, to_json) =
-        (loaded as f64 / compacted as f64, appended as f64 / json as f64);
+    let (to_compacted, to_json) = (loaded as f64 / compacted as f64, appended as f64 / json as f64);
     assert!(to_compacted <= 1.15, "{to_compacted:.3} times the compacted size");
     assert!(to_json <= 1.6, "{to_json:.3} times the JSON");
 }
