@@ -1,6 +1,30 @@
 //! rereduce: the storage system of Apache CouchDB, as a tested reference implementation.
 //!
-//! The modules are read from top to bottom; each imports only from modules above it.
+//! Begin with [`db::Database`] (documents) or [`store::Store`] (keys and values). To see how it
+//! works inside, read the modules from top to bottom; each imports only from modules above it:
+//!
+//! | module | owns |
+//! | --- | --- |
+//! | [`error`], [`mark`] | the one error type; named branches, and the switch for planted bugs |
+//! | [`vocabulary`] | plain data without algorithms: all that engine and model share |
+//! | [`env`] | the seams to the outside: disk, clock, randomness |
+//! | [`commit_queue`], [`publish`] | group commit; handing the committed state to readers |
+//! | [`checksum`], [`codec`] | checksums; bounded reading and writing of integers and strings |
+//! | [`kv`], [`reduce`] | the seams for other engines and for what trees sum up |
+//! | [`file`] | the append-only file: blocks, chunks, footers, protocols, recovery, history |
+//! | [`btree`] | the copy-on-write B+tree with reductions, as a value |
+//! | [`store`] | the smallest whole engine: one file, one tree |
+//! | [`doc`] | documents, JSON, revision ids and trees, attachments |
+//! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
+//!
+//! ```text
+//!   Database ──┐                       one commit, one flush
+//!              ├── trees ── chunks ── file ── Disk ──► real, in memory, simulated
+//!   Store ─────┘                       └─ recovery, history
+//! ```
+//!
+//! Invariant, of the whole: after any crash the reopened file holds exactly the edits of all
+//! acknowledged commits, and of those in flight all or none.
 
 pub mod error;
 pub mod mark;
@@ -30,3 +54,8 @@ pub mod doc;
 pub mod db;
 
 pub use error::{Corruption, Error, ErrorClass, Result};
+
+/// The snippets of the README, as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

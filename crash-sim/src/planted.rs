@@ -415,4 +415,47 @@ pub const PLANTED: &[Planted] = &[
         checks: &[],
         shown_by: "tests/oracle",
     },
+    Planted {
+        name: "cli-all-errors-are-one",
+        violates: &["CLI-1"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-errors-of-many-lines",
+        violates: &["CLI-2"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-counts-what-it-drops",
+        violates: &["CLI-3"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted { name: "cli-readers-lock", violates: &["CLI-4"], checks: &[], shown_by: "tests/cli" },
+    Planted {
+        name: "cli-dump-without-ancestors",
+        violates: &["CLI-5"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-load-edits-revisions",
+        violates: &["CLI-5"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-backup-cuts-the-footer",
+        violates: &["CLI-6"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
+    Planted {
+        name: "cli-tour-cuts-nothing",
+        violates: &["CLI-7"],
+        checks: &[],
+        shown_by: "tests/cli",
+    },
 ];

@@ -134,6 +134,10 @@ impl Database {
             let (state, version) = self.file.current_with_version()?;
             let snapshot = DbSnapshot::new(state, self.shapes.clone());
             let found = collect(&snapshot, since, options)?;
+            let version = match mark::planted("version-after-the-look") {
+                true => self.file.current_with_version()?.1,
+                false => version,
+            };
             let waits = options.direction == Direction::Ascending && options.limit > 0;
             let Some(wait) = options.wait.filter(|_| waits && found.changes.is_empty()) else {
                 return Ok(found);

@@ -147,7 +147,8 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
     let mut failed = None;
     record.tree.map_data(|_, known, is_leaf| {
         let dropped = known.deleted && mark::planted("compaction-drops-tombstones");
-        if !is_leaf || failed.is_some() || dropped {
+        let kept = is_leaf || mark::planted("inner-bodies-kept");
+        if !kept || failed.is_some() || dropped {
             return None;
         }
         let mut copy = |into: &mut FileWriter| {

@@ -139,7 +139,8 @@ pub(crate) fn run(
         group.iter().map(|request| editing.request(request)).collect();
     let replies = replies?;
     let roots = editing.finish()?;
-    Ok(((roots != before.roots).then_some(roots), replies))
+    let changed = roots != before.roots || mark::planted("rejected-group-commits");
+    Ok((changed.then_some(roots), replies))
 }
 
 /// A document while a group works on it.
@@ -236,13 +237,13 @@ impl Editing<'_> {
     }
 
     fn edit(&mut self, edit: &DocEdit, replicated: bool) -> Result<Rev> {
-        if edit.id.is_local() {
-            return self.edit_local(edit);
-        }
         if edit.id.as_bytes().len() > self.options.tree.key_bytes_max {
             let size = edit.id.as_bytes().len() as u64;
             let limit = self.options.tree.key_bytes_max as u64;
             return Err(Error::TooLarge { what: "document id", size, limit });
+        }
+        if edit.id.is_local() {
+            return self.edit_local(edit);
         }
         let mut json = Vec::new();
         write_stored_object(&edit.draft.body, &mut json);
@@ -287,6 +288,11 @@ impl Editing<'_> {
         let records: Vec<Attachment> =
             attachments.iter().map(|resolved| resolved.attachment.clone()).collect();
         let rev = match &parent {
+            _ if mark::planted("revision-id-depends-on-place") => {
+                let mut body = draft.body.clone();
+                body.push((String::new(), Json::unsigned(self.writer.file().size()?)));
+                revision_id(draft.deleted, parent.as_ref(), &body, &records)
+            }
             Some(winner) if recreated => recreated_revision_id(winner, &draft.body, records.len()),
             parent => revision_id(draft.deleted, parent.as_ref(), &draft.body, &records),
         };
@@ -307,8 +313,15 @@ impl Editing<'_> {
             got: String::new(),
             expected: "a _rev or _revisions for a replicated document",
         })?;
+        if mark::planted("second-revision-of-a-batch-conflicts")
+            && self.touched.contains(id.as_str())
+        {
+            return Err(Error::Conflict { id: id.as_str().to_string() });
+        }
         let tree = &self.slot(id).tree;
-        if tree.find(&rev).is_some_and(|found| found.data.is_some()) {
+        if tree.find(&rev).is_some_and(|found| found.data.is_some())
+            && !mark::planted("known-revision-is-a-change")
+        {
             let mut older = tree.clone();
             let known = tree.find(&rev).and_then(|found| found.data.copied());
             // Its ancestors may be news even so.
@@ -338,9 +351,15 @@ impl Editing<'_> {
     // spec: DB-3, DB-5, REVTREE-4
     fn end_edits(&mut self) {
         let limit = self.roots.revs_limit;
-        for id in std::mem::take(&mut self.touched) {
+        let mut touched: Vec<String> = std::mem::take(&mut self.touched).into_iter().collect();
+        if mark::planted("sequences-in-reverse") {
+            touched.reverse();
+        }
+        for id in touched {
             let slot = self.documents.entry(id).or_default();
-            slot.tree.stem(limit);
+            if !mark::planted("merged-trees-not-stemmed") {
+                slot.tree.stem(limit);
+            }
             let as_before = slot.unmerged.take().is_some_and(|before| before == slot.tree);
             if as_before && !mark::planted("merge-without-effect-takes-a-sequence") {
                 mark::hit("merge-stemmed-away");
@@ -370,7 +389,8 @@ impl Editing<'_> {
             let entry = PurgeEntry { id: id.clone(), revs: revs.clone() };
             self.purges.push((self.roots.purge_seq, entry));
         }
-        if self.roots.update_seq == before && !revisions.is_empty() {
+        let keeps = mark::planted("purge-keeps-its-sequence");
+        if self.roots.update_seq == before && !revisions.is_empty() && !keeps {
             self.roots.update_seq += 1;
         }
         Purged { purge_seq: self.roots.purge_seq, removed }
@@ -389,6 +409,7 @@ impl Editing<'_> {
         }
         let number = match draft.path.newest() {
             None => 1,
+            Some(_) if mark::planted("local-revision-stays") => 1,
             Some(base) => local_number(&base)? + 1,
         };
         let mut json = Vec::new();
@@ -482,7 +503,8 @@ impl Editing<'_> {
                     held.attachment.name == draft.name
                         && revpos.is_none_or(|revpos| revpos == held.attachment.revpos)
                 };
-                let held = of_parent.iter().find(fits);
+                let any = mark::planted("stub-of-any-revision");
+                let held = if any { of_document } else { of_parent }.iter().find(fits);
                 let held = held.ok_or_else(|| missing("attachment stub"))?.clone();
                 let attachment = held.attachment.clone();
                 Ok(Resolved { attachment, data: ResolvedData::Held(held) })

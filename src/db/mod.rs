@@ -9,7 +9,8 @@
 //!
 //! Rooms: `record` (stored forms), `roots` (what a commit says), `load` (reading them), `edit`
 //! (what a group of requests does), `attach` (attachments on their way in), `snapshot` and
-//! `content` (reading), `changes` (the feed), `compact`, `check`.
+//! `content` (reading), `changes` (the feed), `compact`, `check`,
+//! `chunks` (what of the file a commit uses).
 //!
 //! Invariant: every document has exactly one entry in by_id and one in by_seq, they agree about
 //! its leaves, and no sequence is above the update sequence.
@@ -17,6 +18,7 @@
 mod attach;
 mod changes;
 mod check;
+mod chunks;
 mod compact;
 mod content;
 mod edit;
@@ -32,6 +34,7 @@ use std::sync::Arc;
 pub use attach::{Upload, Uploaded};
 pub use changes::{Change, Changes, ChangesOptions};
 pub use check::{DbChecked, DbRule, DbViolation};
+pub use chunks::{ChunkKind, UsedChunk};
 pub use content::AttachmentContent;
 pub use edit::{DocEdit, Purged};
 pub use roots::DocCounts;

@@ -145,8 +145,12 @@ impl OpenFile {
         Corruption::new(&self.path, offset, expected, got).into()
     }
 
-    /// Exactly `length` bytes from `offset` on; too few of them are damage at `offset`.
+    /// Exactly `length` bytes from `offset` on; too few of them are damage at `offset`. No bytes
+    /// can be read anywhere.
     pub(crate) fn read_exact(&self, offset: u64, length: usize) -> Result<Vec<u8>> {
+        if length == 0 {
+            return Ok(Vec::new());
+        }
         let end = offset.saturating_add(length as u64);
         if end > self.known_size.load(Ordering::Relaxed) && end > self.size()? {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));

@@ -339,7 +339,8 @@ impl FileWriter {
         }
         self.file.disk_file.sync()?;
         self.counts.flushes += 1;
-        self.flushed_end = size;
+        // Of a header that was cut off the missing bytes are padding: no cover begins there.
+        self.flushed_end = size.max(BLOCK_BYTES);
         self.unsealed = None;
         Ok(())
     }

@@ -422,9 +422,11 @@ impl<R: Roots> CommittedFile<R> {
         hold: &Hold<'_>,
         watch: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<()> {
-        // First, so that nobody waits here for a swap only to be refused, or to begin anew after it.
+        // First, so that nobody waits for a swap only to be refused, or to begin anew after it.
         let _running = Running::begin(&self.compacting, &self.path)?;
-        self.writing(&mut locked(&self.writer))?;
+        if self.writing(&mut locked(&self.writer))?.writer.is_poisoned() {
+            return Err(Error::Poisoned { path: self.path.clone() });
+        }
         let target = sibling(&self.path, "compact");
         let result = self.compact_into(&target, copier, hold, watch);
         if result.is_err() {

@@ -127,19 +127,6 @@ impl Store {
         })
     }
 
-    /// Opens commit `number` of the file at `path` for reading, even where a newer commit is
-    /// damaged and [`Store::open`] refuses.
-    pub fn open_commit(
-        env: &Env,
-        path: &Path,
-        number: u64,
-        options: &StoreOptions,
-    ) -> Result<StoreSnapshot> {
-        let state = CommittedFile::open_commit(env, path, number, options.cache_bytes)?;
-        let shape = Shape { options: options.tree.clone(), reducer: options.reducer.clone() };
-        Ok(StoreSnapshot { state: Arc::new(state), shape })
-    }
-
     /// Applies all of `edits`, or none, and returns the number of the commit that has them once it
     /// is durable. Of two edits of one key the last wins. Edits that change nothing make no commit.
     ///

@@ -64,7 +64,16 @@ fn planted_bugs_turn_the_recordings_red() {
         "revtree-first-root-only",
         "revtree-latest-doubles",
         "revtree-recreated-at-generation-1",
-        "revtree-stem-before-merge",
+        "merged-trees-not-stemmed",
+        "known-revision-is-a-change",
+        "second-revision-of-a-batch-conflicts",
+        "local-revision-stays",
+        "range-takes-its-end",
+        "tombstones-count-as-live",
+        "purge-keeps-its-sequence",
+        "sequences-in-reverse",
+        "stub-of-any-revision",
+        "revision-id-depends-on-place",
     ] {
         assert!(turns_red(bug, all_are_answered), "{bug} went unnoticed");
     }

@@ -57,12 +57,9 @@ impl Get {
             return out.json(&Json::Object(head.into_iter().chain(local.body).collect()));
         }
         if self.leaves {
-            let leaves = snapshot.open_revs(id, None, false)?;
-            if leaves.is_empty() {
-                return Err(Error::Missing { what: "document", name: id.to_string() }.into());
-            }
-            for document in leaves.iter().flatten() {
-                out.json(&self.show(&snapshot, document)?)?;
+            for (rev, _) in snapshot.leaves(id)? {
+                let document = snapshot.document(id, Some(&rev))?;
+                out.json(&self.show(&snapshot, &document)?)?;
             }
             return Ok(());
         }

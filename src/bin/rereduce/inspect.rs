@@ -1,8 +1,10 @@
 //! `inspect`: how a file is laid out, as text.
 
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use rereduce::db::{Database, DatabaseOptions};
+use rereduce::db::{ChunkKind, Database, DatabaseOptions, DbSnapshot};
 use rereduce::env::{Access, Env};
 use rereduce::file::{BLOCK_BYTES, FileMap, FooterSeen, OpenFile};
 use rereduce::vocabulary::Json;
@@ -10,7 +12,7 @@ use rereduce::vocabulary::Json;
 use crate::outcome::Outcome;
 use crate::output::{Output, Style, counted, grouped, number, object};
 
-/// Show what lies in the file: header, footers, blocks, and the tree of documents
+/// Show what lies in the file: header, footers, blocks, chunks, and the tree of documents
 ///
 /// Works on damaged files too: what is whole is shown, what is not is named.
 #[derive(clap::Args)]
@@ -23,13 +25,16 @@ pub(crate) struct Inspect {
     /// Draw the tree of documents even if it is large
     #[arg(long)]
     tree: bool,
-    /// Draw the tree of this commit instead of the newest
+    /// List every chunk that the commit uses
+    #[arg(long)]
+    chunks: bool,
+    /// Show tree and chunks of this commit instead of the newest
     #[arg(long, value_name = "N")]
     commit: Option<u64>,
 }
 
-/// A tree of more documents is drawn on request only.
-const TREE_DOCS_MAX: u64 = 200;
+/// Trees and chunks of more documents are shown on request only.
+const SHOWN_DOCS_MAX: u64 = 200;
 
 impl Inspect {
     pub(crate) fn run(self, out: &mut Output) -> Outcome {
@@ -48,8 +53,54 @@ impl Inspect {
         self.print_footers(&map, out)?;
         heading(out, "blocks")?;
         print_blocks(&map, out)?;
+        // The newest footer that counts may belong to an older commit than the damage does.
+        let newest = map.footers.iter().filter(|footer| footer.in_history && footer.cover_whole);
+        let newest = newest.map(|footer| footer.number).max();
+        let Some(number) = self.commit.or(newest) else {
+            return out.line(format_args!("no commit yet"));
+        };
+        let options = DatabaseOptions::default();
+        let snapshot = Database::open_commit(&Env::real(), &self.db, number, &options)?;
+        let info = snapshot.info();
+        let documents = info.doc_count + info.doc_del_count;
+        let many = documents > SHOWN_DOCS_MAX;
+        heading(out, "chunks in use")?;
+        match many && !self.chunks {
+            true => out.line(format_args!("of {}: --chunks", counted(documents, "document")))?,
+            false => self.print_chunks(&snapshot, out)?,
+        }
         heading(out, "documents, by id")?;
-        self.print_tree(&map, out)
+        match many && !self.tree {
+            true => out.line(format_args!("{}: --tree", counted(documents, "document"))),
+            false => out.text(&snapshot.draw()?),
+        }
+    }
+
+    /// In the order of the file; without --chunks a line a kind.
+    fn print_chunks(&self, snapshot: &DbSnapshot, out: &mut Output) -> Outcome {
+        let mut chunks: BTreeMap<u64, (usize, ChunkKind, String)> = BTreeMap::new();
+        snapshot.chunks(&mut |chunk| {
+            let entry = (chunk.pointer.length(), chunk.kind, chunk.owner);
+            chunks.insert(chunk.pointer.offset(), entry);
+            ControlFlow::Continue(())
+        })?;
+        if self.chunks {
+            let row = |(offset, (length, kind, owner)): (u64, (usize, ChunkKind, String))| {
+                vec![offset.to_string(), length.to_string(), kind.to_string(), owner]
+            };
+            let rows: Vec<_> = chunks.into_iter().map(row).collect();
+            return out.table(&["byte", "bytes", "kind", "document"], &rows);
+        }
+        let mut kinds: BTreeMap<ChunkKind, (u64, u64)> = BTreeMap::new();
+        for (length, kind, _) in chunks.into_values() {
+            let (count, bytes) = kinds.entry(kind).or_default();
+            (*count, *bytes) = (*count + 1, *bytes + length as u64);
+        }
+        let row = |(kind, (count, bytes)): (ChunkKind, (u64, u64))| {
+            vec![kind.to_string(), grouped(count), grouped(bytes)]
+        };
+        let rows: Vec<_> = kinds.into_iter().map(row).collect();
+        out.table(&["kind", "chunks", "bytes"], &rows)
     }
 
     fn print_footers(&self, map: &FileMap, out: &mut Output) -> Outcome {
@@ -86,24 +137,6 @@ impl Inspect {
             out.line(format_args!("{torn}"))?;
         }
         Ok(())
-    }
-
-    fn print_tree(&self, map: &FileMap, out: &mut Output) -> Outcome {
-        // The newest footer that counts may belong to an older commit than the damage does.
-        let newest = map.footers.iter().filter(|footer| footer.in_history && footer.cover_whole);
-        let newest = newest.map(|footer| footer.number).max();
-        let Some(number) = self.commit.or(newest) else {
-            return out.line(format_args!("no commit yet"));
-        };
-        let options = DatabaseOptions::default();
-        let snapshot = Database::open_commit(&Env::real(), &self.db, number, &options)?;
-        let info = snapshot.info();
-        let documents = info.doc_count + info.doc_del_count;
-        if documents > TREE_DOCS_MAX && !self.tree {
-            let documents = counted(documents, "document");
-            return out.line(format_args!("{documents}: --tree draws them"));
-        }
-        out.text(&snapshot.draw()?)
     }
 }
 

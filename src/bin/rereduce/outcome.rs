@@ -85,6 +85,7 @@ fn hint(error: &Error) -> Option<&'static str> {
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
                 "make room and try again"
             }
+            std::io::ErrorKind::ReadOnlyFilesystem => "commands that only read still work",
             std::io::ErrorKind::PermissionDenied => "check the permissions",
             std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => "check the path",
             _ => "what was acknowledged before is safe",

@@ -1,6 +1,7 @@
 //! The act about damage: footers torn, ends cut off, a witnessed commit broken.
 //!
-//! Invariant: all of it is done to copies, by plain writes to files, as a crash or a bad disk would.
+//! Invariant: all of it is done to copies, by plain writes to files, as a crash or a bad disk would
+//! do it.
 
 use std::path::{Path, PathBuf};
 

@@ -151,11 +151,8 @@ impl<'a> Stage<'a> {
             rows.push(vec!["all".to_string(), of, verdict.to_string()]);
             self.table(&["what", "checked", ""], &rows)?;
             self.say("")?;
-            self.say(&format!(
-                "tour: {} of {} in {seconds:.1} s",
-                grouped(passed),
-                grouped(total)
-            ))?;
+            let (missed, passed) = (grouped(total - passed), grouped(passed));
+            self.say(&format!("tour: {seconds:.1} s; {passed} passed, {missed} failed"))?;
         }
         match failed {
             0 => Ok(()),

@@ -1,0 +1,9 @@
+//! The command line, run as its users run it: the built program in a directory of its own.
+
+mod commands;
+mod crashes;
+mod endings;
+mod planted;
+mod readme;
+mod support;
+mod tour;
