@@ -42,5 +42,8 @@ pub use scene::{Choice, Scene};
 pub use shrink::shrink;
 pub use subject::Subject;
 pub use target::{Target, Workload};
-pub use targets::{KvOpener, KvState, KvTarget, OpenKv, StoreOpener};
+pub use targets::{
+    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
+    OpenKv, StoreOpener,
+};
 pub use trace::{Call, Entry};

@@ -3,6 +3,8 @@
 //! Invariant: the traits speak in plain words (revisions, JSON text, bytes), so that any
 //! implementation fits.
 
+use std::collections::BTreeMap;
+
 use rereduce::vocabulary::{DbOp, Direction, Rev};
 use rereduce::{Error, Result as EngineResult};
 
@@ -202,6 +204,16 @@ pub trait DbView: Send {
     /// The body of a local document.
     fn local(&self, id: &str) -> Option<EngineResult<Option<String>>> {
         let _ = id;
+        None
+    }
+
+    /// The bodies of all local documents.
+    fn locals(&self) -> Option<EngineResult<BTreeMap<String, String>>> {
+        None
+    }
+
+    /// How many revisions of a history, and how many purges, are kept.
+    fn limits(&self) -> Option<(u64, u64)> {
         None
     }
 }

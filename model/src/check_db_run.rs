@@ -240,7 +240,8 @@ impl Run<'_> {
                 (Err(Conflict), Ok(rev)) => return Err(differs("a conflict", rev)),
                 (Err(Conflict), Err(error)) => return Err(differs("a conflict", error)),
                 (Ok(parent), Ok(rev)) => {
-                    self.note_id(&rev, parent.clone(), &revision)?;
+                    let recreated = base.is_none() && parent.is_some();
+                    self.note_id(&rev, parent.clone(), &revision, recreated)?;
                     next.edit(&edit.id, parent, rev, revision);
                 }
                 (Ok(_), Err(error)) => {
@@ -253,12 +254,23 @@ impl Run<'_> {
     }
 
     /// Checks a revision id that the engine made: one generation further, and a function of the
-    /// content alone.
+    /// content alone. Where a tombstone is `recreated`, attachments count by their number only.
     // spec: MODEL-10
-    fn note_id(&mut self, rev: &Rev, parent: Option<Rev>, made: &Revision) -> Result<(), Stop> {
+    fn note_id(
+        &mut self,
+        rev: &Rev,
+        parent: Option<Rev>,
+        made: &Revision,
+        recreated: bool,
+    ) -> Result<(), Stop> {
         let generation = parent.as_ref().map_or(0, |parent| parent.generation) + 1;
         same(&generation, &rev.generation)?;
-        let content = (parent, made.clone());
+        let mut content = (parent, made.clone());
+        if recreated {
+            let nameless =
+                Attachment { name: String::new(), media: String::new(), content: Vec::new() };
+            content.1.attachments.fill(nameless);
+        }
         if let Some(first) = self.ids.get(&content) {
             same(first, rev)?;
         }

@@ -11,6 +11,7 @@ use rereduce::{Error, ErrorClass};
 use crate::check_db::{DbChange, DbDocument, DbView, DbWanted};
 use crate::check_stop::{Stop, differs};
 use crate::db::{Attachment, Document, State};
+use crate::verdict::Mismatch;
 
 pub(crate) fn same<T: Debug + PartialEq>(expected: &T, found: &T) -> Result<(), Stop> {
     if expected == found {
@@ -61,8 +62,21 @@ pub(crate) fn open_document(
     Ok(found)
 }
 
-/// Everything: changes both ways, counts, every leaf with its attachments, the local documents
-/// `locals`.
+/// Compares everything that `view` shows with `state`: for engines that are judged by more than
+/// their answers, such as one that opens what a crash has left.
+///
+/// # Errors
+/// What differs, for people.
+pub fn compare_db(state: &State, view: &dyn DbView) -> Result<(), String> {
+    let locals = state.locals.keys().cloned().collect();
+    compare(state, view, &locals).map_err(|stop| {
+        let Mismatch { expected, found, .. } = stop.at(0);
+        format!("expected {expected}, found {found}")
+    })
+}
+
+/// Everything: changes both ways, counts, limits, every leaf with its attachments, all local
+/// documents, those named by `locals` also one by one.
 pub(crate) fn compare(
     state: &State,
     view: &dyn DbView,
@@ -87,6 +101,12 @@ pub(crate) fn compare(
                 compare_attachment(view, id, leaf, kept, Some(middle))?;
             }
         }
+    }
+    if let Some(limits) = view.limits() {
+        same(&(state.revs_limit, state.purge_limit), &limits)?;
+    }
+    if let Some(found) = view.locals() {
+        same(&state.locals, &found?)?;
     }
     for id in locals {
         if let Some(found) = view.local(id) {

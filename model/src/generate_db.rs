@@ -201,7 +201,7 @@ impl<'a> arbitrary::Arbitrary<'a> for DbHistory {
 }
 
 /// Operations that are simpler than `op` and of its kind, for the shrinker.
-pub(crate) fn simpler(op: &DbOp) -> Vec<DbOp> {
+pub fn simpler(op: &DbOp) -> Vec<DbOp> {
     match op {
         DbOp::Edit(edits) => {
             let plainer = (0..edits.len()).filter(|index| edits[*index].body > Some(1));

@@ -95,13 +95,14 @@ pub use check_db::{
     DbAttachment, DbChange, DbDocument, DbEdit, DbEngine, DbHandle, DbReplica, DbView, DbWanted,
     check_db, check_db_history,
 };
+pub use check_db_state::compare_db;
 pub use check_kv::{KvEngine, KvHandle, check_kv, check_kv_history};
 pub use check_revtree::{
     RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation, forests, revtree_campaign,
 };
 pub use choices::{Bytes, Choices, Seeded};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
-pub use generate_db::{DbHistory, db_history, db_history_of_seed};
+pub use generate_db::{DbHistory, db_history, db_history_of_seed, simpler as simpler_db};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};
 pub use kv::{KvModel, Reduced, Rows};
 pub use resolve::{body_text, content, replica_path, resolve};

@@ -153,6 +153,8 @@ struct Slot {
     tree: DocTree,
     seq: u64,
     changed: bool,
+    /// The tree before the present request merged replicated revisions into it.
+    unmerged: Option<DocTree>,
 }
 
 /// Reads every document that the group names, in one descent; they come out by id, each once.
@@ -180,7 +182,8 @@ fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<
             None => (None, DocTree::default()),
         };
         let seq = stored_seq.unwrap_or_default();
-        Ok(Slot { id: id.to_string(), stored_seq, tree, seq, changed: false })
+        let id = id.to_string();
+        Ok(Slot { id, stored_seq, tree, seq, changed: false, unmerged: None })
     };
     ids.into_iter().zip(values).map(slot).collect()
 }
@@ -332,6 +335,7 @@ impl Editing<'_> {
             {
                 return Ok(rev);
             }
+            self.remember(place);
             self.change(place, |tree| {
                 *tree = older;
                 Ok(())
@@ -341,8 +345,17 @@ impl Editing<'_> {
         let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
         let attachments = self.resolve(edit, tree, ancestor, None)?;
         let known = self.store(draft.deleted, attachments)?;
+        self.remember(place);
         self.change(place, |tree| tree.merge(&draft.path, known))?;
         Ok(rev)
+    }
+
+    /// Keeps the tree as it is before the present request merges into it.
+    fn remember(&mut self, place: usize) {
+        let slot = &mut self.documents[place]; // from `place`
+        if slot.unmerged.is_none() {
+            slot.unmerged = Some(slot.tree.clone());
+        }
     }
 
     /// Changes the revision tree of the document at `place`, which then gets a new sequence.
@@ -357,7 +370,8 @@ impl Editing<'_> {
     }
 
     /// Gives each document that the request changed its new sequence, in the order of their ids.
-    // spec: DB-3, REVTREE-4
+    /// Where stemming takes away all that a merge brought, nothing changed.
+    // spec: DB-3, DB-5, REVTREE-4
     fn end_edits(&mut self) {
         let limit = self.roots.revs_limit;
         // Documents stand by id, so their places are in the order of their ids.
@@ -367,11 +381,16 @@ impl Editing<'_> {
             self.touched.reverse();
         }
         for place in self.touched.drain(..) {
-            self.roots.update_seq += 1;
             let slot = &mut self.documents[place]; // from `place`
             if !mark::planted("merged-trees-not-stemmed") {
                 slot.tree.stem(limit);
             }
+            let as_before = slot.unmerged.take().is_some_and(|before| before == slot.tree);
+            if as_before && !mark::planted("merge-without-effect-takes-a-sequence") {
+                mark::hit("merge-stemmed-away");
+                continue;
+            }
+            self.roots.update_seq += 1;
             (slot.seq, slot.changed) = (self.roots.update_seq, true);
         }
     }
@@ -578,7 +597,7 @@ impl Editing<'_> {
         let Editing { documents, locals, purges, mut roots, writer, before, shapes, .. } = self;
         let (mut by_id, mut by_seq) = (Vec::new(), Vec::new());
         for slot in documents {
-            let Slot { id, stored_seq, tree, seq, changed } = slot;
+            let Slot { id, stored_seq, tree, seq, changed, .. } = slot;
             if !changed {
                 continue;
             }

@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rereduce::Error;
 use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::Edit;
-use rereduce_model::{CheckConfig, check_kv};
 
-use super::model::{OnSimDisk, PROFILES};
+use super::model::PROFILES;
 use super::{Context, footer as footers, revtree, subject};
 use crate::disk::SimDisk;
 use crate::explore::Explorer;
@@ -35,6 +34,7 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "failing", run: failing },
         Check { name: "footer", run: footer },
         Check { name: "model", run: model },
+        Check { name: "database", run: database },
         Check { name: "compaction", run: compaction },
         Check { name: "writer", run: compaction_beside_a_writer },
         Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
@@ -44,8 +44,9 @@ pub(super) fn all() -> Vec<Check> {
 /// Revisions of the largest trees.
 const REVTREE_NODES: usize = 4;
 
-/// Histories of the model check.
+/// Histories of the model checks, for each profile, with and without failing calls.
 const HISTORIES: u64 = 20;
+const DB_HISTORIES: u64 = 40;
 
 /// Commits, replacements, removals, a kill, a clean close and a compaction.
 const SCRIPT: &str = "commit a=1; commit b=k*3000; commit a=2 c=3; crash; commit a=-; reopen; \
@@ -98,12 +99,20 @@ fn footer(context: &Context) -> Result<(), String> {
 
 /// Histories without and with failing calls; each history is guarded against panics by itself.
 fn model(context: &Context) -> Result<(), String> {
-    for (profile, faults) in PROFILES.iter().flat_map(|profile| [(profile, false), (profile, true)])
-    {
-        let engine = OnSimDisk::new(profile, context.seed, faults)?;
-        let (seed, histories) = (context.seed, HISTORIES);
-        let config = CheckConfig { seed, histories, faults, ..CheckConfig::default() };
-        check_kv(&engine, &config).map_err(|violation| violation.to_string())?;
+    histories(context, "store", HISTORIES)
+}
+
+/// The same for the document database.
+fn database(context: &Context) -> Result<(), String> {
+    histories(context, "db", DB_HISTORIES)
+}
+
+fn histories(context: &Context, engine: &str, count: u64) -> Result<(), String> {
+    for profile in PROFILES.iter().filter(|profile| profile.engine == engine) {
+        for faults in [false, true] {
+            let report = profile.check(context.seed, count, faults);
+            report.map_err(|violation| violation.to_string())?;
+        }
     }
     Ok(())
 }

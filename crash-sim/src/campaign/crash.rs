@@ -3,6 +3,8 @@
 //! The unit of `passed` is a distinct image: a set of file bytes that no workload had led to
 //! before, opened and found equal to the model at a commit that may stand there.
 
+use std::collections::BTreeMap;
+
 use super::{Context, Progress, scripts, subject};
 use crate::explore::Tally;
 use crate::fault::{FaultKind, FaultModel};
@@ -14,7 +16,7 @@ use crate::targets;
 const FLOOR: u64 = 50_000;
 
 /// Sets of survivors at one crash point in the quick form.
-const QUICK_SETS_MAX: usize = 480;
+const QUICK_SETS_MAX: usize = 320;
 
 /// Operations of a generated workload.
 const GENERATED_OPERATIONS: usize = 12;
@@ -47,6 +49,7 @@ fn explore(
     let mut explorer = context.explorer(FaultModel::POWER);
     explorer.sets_max = sets_max;
     let (mut sum, mut failed) = (Tally::default(), 0);
+    let mut shares: BTreeMap<&str, Tally> = BTreeMap::new();
     let progress = Progress::new(context);
     for (target, workload) in work {
         if context.stopped() {
@@ -59,6 +62,7 @@ fn explore(
             context.say(format_args!("{target} {}: {tally:?}", workload.name));
         }
         sum.add(&tally);
+        shares.entry(target).or_default().add(&tally);
         if let Some(violation) = violation {
             failed += 1;
             context.report(&violation);
@@ -67,6 +71,10 @@ fn explore(
     drop(progress);
     let mut figures = Figures::new("crash", FLOOR);
     figures.count("workloads", sum.workloads);
+    for (target, share) in &shares {
+        figures.count(format!("of {target}"), share.workloads);
+        figures.count(format!("distinct images of {target}"), share.distinct);
+    }
     figures.count("crash points", sum.points);
     figures.count("images", sum.images);
     figures.count("duplicates", sum.images - sum.distinct);

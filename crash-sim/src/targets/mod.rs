@@ -3,9 +3,13 @@
 //! Invariant: adding an engine is adding a line here; nothing else names one, but for the campaign
 //! that compares commit protocols and the checks for planted bugs.
 
+mod database;
+mod documents;
 mod kv;
 mod store;
 
+pub use database::DatabaseOpener;
+pub use documents::{DatabaseState, DatabaseTarget, OpenDatabase};
 pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
 pub use store::StoreOpener;
 
@@ -14,9 +18,9 @@ pub(crate) use kv::rows;
 use crate::subject::Subject;
 
 /// Engines whose workload scripts `crash` runs.
-pub(crate) const CRASHED: &[&str] = &["store"];
+pub(crate) const CRASHED: &[&str] = &["store", "db"];
 
 /// All engines.
 pub(crate) fn all() -> Vec<Box<dyn Subject>> {
-    vec![Box::new(KvTarget(StoreOpener::default()))]
+    vec![Box::new(KvTarget(StoreOpener::default())), Box::new(DatabaseTarget::default())]
 }
