@@ -16,7 +16,7 @@ use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
 use crate::error::{Error, Result};
 use crate::file::{ChunkSink, ChunkSource, FileWriter, ReadAhead};
 use crate::mark;
-use crate::store::committed::{Committed, Copier};
+use crate::store::committed::{Committed, Copier, Watch};
 use crate::vocabulary::{Direction, Edit, KeyRange};
 
 use super::Shapes;
@@ -34,12 +34,18 @@ pub(crate) struct DbCopier<'a> {
 
 impl Copier<DbRoots> for DbCopier<'_> {
     // spec: COMPACT-6
-    fn copy(&mut self, from: &Committed<DbRoots>, into: &mut FileWriter) -> Result<DbRoots> {
+    fn copy(
+        &mut self,
+        from: &Committed<DbRoots>,
+        into: &mut FileWriter,
+        watch: &mut Watch<'_>,
+    ) -> Result<DbRoots> {
         let mut builder = Builder::new(&self.shapes.by_id);
         // Nodes and bodies each lie in the order in which they were written.
         let (nodes_ahead, bodies) = (ReadAhead::new(&from.file), ReadAhead::new(&from.file));
         let nodes = CachedNodes::new(&nodes_ahead, &from.cache);
         from.roots.by_id.try_scan(&nodes, &KeyRange::all(), &mut |id, value| {
+            watch.row()?;
             let value = copy_record(&bodies, value, into)?;
             builder.push(into, id, &value)
         })?;
@@ -48,9 +54,9 @@ impl Copier<DbRoots> for DbCopier<'_> {
         let (by_seq, plain) = (&self.shapes.by_seq, &self.shapes.plain);
         Ok(DbRoots {
             by_id,
-            by_seq: copy_tree(from, &from.roots.by_seq, KeyRange::all(), by_seq, into)?,
-            local: copy_tree(from, &from.roots.local, KeyRange::all(), plain, into)?,
-            purges: copy_tree(from, &from.roots.purges, kept, plain, into)?,
+            by_seq: copy_tree(from, &from.roots.by_seq, KeyRange::all(), by_seq, into, watch)?,
+            local: copy_tree(from, &from.roots.local, KeyRange::all(), plain, into, watch)?,
+            purges: copy_tree(from, &from.roots.purges, kept, plain, into, watch)?,
             ..from.roots.clone()
         })
     }
@@ -133,11 +139,15 @@ fn copy_tree(
     range: KeyRange,
     shape: &Shape,
     into: &mut FileWriter,
+    watch: &mut Watch<'_>,
 ) -> Result<Tree> {
     let mut builder = Builder::new(shape);
     let ahead = ReadAhead::new(&from.file);
     let nodes = CachedNodes::new(&ahead, &from.cache);
-    tree.try_scan(&nodes, &range, &mut |key, value| builder.push(into, key, value))?;
+    tree.try_scan(&nodes, &range, &mut |key, value| {
+        watch.row()?;
+        builder.push(into, key, value)
+    })?;
     builder.finish(into)
 }
 

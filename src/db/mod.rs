@@ -318,7 +318,8 @@ impl Database {
 
     /// Rewrites the database into a new file without history, garbage, bodies of inner revisions
     /// and purges beyond the limit, and swaps it in. Readers and writers go on; old snapshots stay
-    /// readable; commit numbers go on. `watch` is called between steps and may cancel.
+    /// readable; commit numbers go on. `watch` is called every so many rows and
+    /// between rounds, and may cancel.
     ///
     /// Cost: reads and writes all live data; memory within the cache and one batch.
     ///

@@ -394,10 +394,43 @@ impl Writing {
     }
 }
 
+/// Rows that a compaction copies between two questions whether to go on.
+const ROWS_PER_QUESTION: u64 = 1024;
+
+/// Asks the caller of a compaction whether to go on.
+pub(crate) struct Watch<'a> {
+    ask: &'a mut dyn FnMut() -> ControlFlow<()>,
+    rows: u64,
+}
+
+impl Watch<'_> {
+    /// Asks; [`Error::Cancelled`] if the caller wants to stop.
+    // spec: COMPACT-3
+    fn ask(&mut self) -> Result<()> {
+        match (self.ask)() {
+            ControlFlow::Break(()) if !mark::planted("cancelled-compaction-swaps") => {
+                Err(Error::Cancelled { operation: "compaction" })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks now and then, as rows go by.
+    pub(crate) fn row(&mut self) -> Result<()> {
+        self.rows += 1;
+        if self.rows.is_multiple_of(ROWS_PER_QUESTION) { self.ask() } else { Ok(()) }
+    }
+}
+
 /// How a compaction copies states of one kind of roots.
 pub(crate) trait Copier<R> {
     /// Writes all of `from` into an empty file.
-    fn copy(&mut self, from: &Committed<R>, into: &mut FileWriter) -> Result<R>;
+    fn copy(
+        &mut self,
+        from: &Committed<R>,
+        into: &mut FileWriter,
+        watch: &mut Watch<'_>,
+    ) -> Result<R>;
 
     /// Given that `copied` in the new file equals `old`, makes it equal to `new`, which is a later
     /// state of the same file as `old`. Cost: proportional to what changed.
@@ -435,7 +468,8 @@ impl<R: Roots> CommittedFile<R> {
             return Err(Error::Poisoned { path: self.path.clone() });
         }
         let target = sibling(&self.path, "compact");
-        let result = self.compact_into(&target, copier, hold, watch);
+        let mut watch = Watch { ask: watch, rows: 0 };
+        let result = self.compact_into(&target, copier, hold, &mut watch);
         if result.is_err() {
             // What is left of the attempt is of no use; the next one removes it if this fails.
             let _ = self.env.disk.remove(&target);
@@ -448,7 +482,7 @@ impl<R: Roots> CommittedFile<R> {
         target: &Path,
         copier: &mut dyn Copier<R>,
         hold: &Hold<'_>,
-        watch: &mut dyn FnMut() -> ControlFlow<()>,
+        watch: &mut Watch<'_>,
     ) -> Result<()> {
         let mut reached = self.published.load();
         if reached.footer.is_none() {
@@ -457,11 +491,9 @@ impl<R: Roots> CommittedFile<R> {
         let database = reached.file.header().database;
         let file = OpenFile::create_unnamed(&self.env, target, &self.path, database)?;
         let mut into = FileWriter::begin(Arc::new(file), reached.number(), self.options.protocol);
-        let mut copied = copier.copy(&reached, &mut into)?;
+        let mut copied = copier.copy(&reached, &mut into, watch)?;
         for _ in 0..FREE_ROUNDS_MAX {
-            if watch().is_break() && !mark::planted("cancelled-compaction-swaps") {
-                return Err(Error::Cancelled { operation: "compaction" });
-            }
+            watch.ask()?;
             let now = self.published.load();
             if now.number() == reached.number() {
                 break;

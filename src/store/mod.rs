@@ -29,7 +29,7 @@ use crate::file::{CommitId, FileWriter, Protocol, ReadAhead, RecoveryReport, Wri
 use crate::kv::{KvSnapshot, OrderedKv, Visit};
 use crate::reduce::{Count, Reducer};
 use crate::vocabulary::{Direction, Edit, KeyRange};
-use committed::{Committed, CommittedFile, Copier, OpenOptions, Roots};
+use committed::{Committed, CommittedFile, Copier, OpenOptions, Roots, Watch};
 
 /// How a store is opened.
 ///
@@ -199,7 +199,8 @@ impl Store {
 
     /// Rewrites the store into a new file without history and garbage, as dense as a fresh sorted
     /// load, and swaps it in. Readers and writers go on; old snapshots stay readable; commit
-    /// numbers go on. `watch` is called between steps and may cancel.
+    /// numbers go on. `watch` is called every so many rows and between rounds,
+    /// and may cancel.
     ///
     /// Errors: [`Error::CompactionRunning`], [`Error::Cancelled`], [`Error::Corrupt`],
     /// [`Error::Io`]; after each of them the store is as it was.
@@ -260,12 +261,19 @@ struct TreeCopier<'a> {
 
 impl Copier<Tree> for TreeCopier<'_> {
     // spec: COMPACT-6
-    fn copy(&mut self, from: &Committed<Tree>, into: &mut FileWriter) -> Result<Tree> {
+    fn copy(
+        &mut self,
+        from: &Committed<Tree>,
+        into: &mut FileWriter,
+        watch: &mut Watch<'_>,
+    ) -> Result<Tree> {
         let mut builder = Builder::new(self.shape);
         let ahead = ReadAhead::new(&from.file);
         let nodes = CachedNodes::new(&ahead, &from.cache);
-        from.roots
-            .try_scan(&nodes, &KeyRange::all(), &mut |key, value| builder.push(into, key, value))?;
+        from.roots.try_scan(&nodes, &KeyRange::all(), &mut |key, value| {
+            watch.row()?;
+            builder.push(into, key, value)
+        })?;
         builder.finish(into)
     }
 

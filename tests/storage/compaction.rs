@@ -64,6 +64,32 @@ pub(crate) fn a_cancelled_compaction_changes_nothing() {
     }
 }
 
+// spec: COMPACT-3
+#[test]
+fn a_long_copy_is_cancelled_in_its_middle() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let handle = kind.open(&disk).unwrap();
+        let keys: Vec<String> = (0..5_000).map(|key| format!("k{key:05}")).collect();
+        let rows: Vec<(&str, Option<&str>)> =
+            keys.iter().map(|key| (key.as_str(), Some("1"))).collect();
+        handle.write(&rows).unwrap();
+        let (bytes, largest) = (bytes_of(&disk), std::cell::Cell::new(0));
+        let target = sibling(Path::new(PATH), "compact");
+        let mut asked = 0;
+        let cancelled = error(handle.compact_watched(&mut || {
+            asked += 1;
+            let copied = disk.bytes(&target).map_or(0, |bytes| bytes.len());
+            largest.set(largest.get().max(copied));
+            if asked == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }));
+        assert!(matches!(cancelled, Error::Cancelled { .. }), "{cancelled}");
+        assert_eq!(asked, 3, "asked while rows were copied");
+        assert!(largest.get() < bytes.len() / 2, "most of the copy was not made yet");
+        assert_eq!(bytes_of(&disk), bytes);
+    }
+}
+
 // spec: COMPACT-1, COMPACT-4, HISTORY-2
 #[test]
 pub(crate) fn old_snapshots_stay_readable_and_numbers_go_on_across_a_compaction() {
