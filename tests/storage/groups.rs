@@ -222,8 +222,15 @@ pub(crate) fn a_damaged_document_fails_its_own_edit_and_nobody_elses() {
     assert!(shared_a_group, "the two never met in one group");
 }
 
-/// Waits for the change after each of `rounds` commits, from the moment before it.
-fn waits_for_each(writer: &Database, reader: &Database, rounds: u64, wait: Duration) {
+/// Waits for the change after each of `rounds` commits, from the moment before it; where the
+/// reader's looks at the disk are counted, from a look before it.
+fn waits_for_each(
+    writer: &Database,
+    reader: &Database,
+    looks: Option<&AtomicU64>,
+    rounds: u64,
+    wait: Duration,
+) {
     let (ready, at_work) = mpsc::channel();
     std::thread::scope(|scope| {
         let planted = mark::planted_here();
@@ -244,6 +251,13 @@ fn waits_for_each(writer: &Database, reader: &Database, rounds: u64, wait: Durat
             if at_work.recv().is_err() {
                 break;
             }
+            if let Some(looks) = looks {
+                while looks.swap(0, Ordering::AcqRel) == 0 && !waiter.is_finished() {
+                    std::thread::yield_now();
+                }
+                // From its look the reader goes on to its wait.
+                as_long_as_a_flush();
+            }
             let edit = DocEdit::parse(&format!("d{round}"), b"{}").unwrap();
             writer.edit(vec![edit]).unwrap();
         }
@@ -256,13 +270,19 @@ fn waits_for_each(writer: &Database, reader: &Database, rounds: u64, wait: Durat
 pub(crate) fn a_wait_for_changes_ends_with_every_commit_also_in_another_handle() {
     let disk = MemoryDisk::new();
     let db = database(on(&disk));
-    waits_for_each(&db, &db, 200, PATIENCE);
+    waits_for_each(&db, &db, None, 200, PATIENCE);
 
     let disk = MemoryDisk::new();
     let db = database(on(&disk));
     let options = DatabaseOptions::default();
-    let reader = Database::open_read_only(on(&disk), Path::new(PATH), options).unwrap();
-    waits_for_each(&db, &reader, 12, Duration::from_secs(3));
+    let looks = Arc::new(AtomicU64::new(0));
+    let count = looks.clone();
+    let counted = Hooked::new(disk, move |verb, _: &Path| {
+        count.fetch_add(u64::from(verb == Verb::Identify), Ordering::AcqRel);
+        Ok(())
+    });
+    let reader = Database::open_read_only(over(counted), Path::new(PATH), options).unwrap();
+    waits_for_each(&db, &reader, Some(&looks), 12, Duration::from_secs(3));
 }
 
 // spec: DB-10
