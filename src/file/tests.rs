@@ -273,3 +273,18 @@ fn a_file_whose_making_was_cut_off_is_made_anew() {
     let left = disk.list(Path::new("")).unwrap();
     assert_eq!(left, [Path::new(PATH)], "the temporary name is gone");
 }
+
+#[cfg(feature = "planted")]
+#[test]
+fn planted_bugs_turn_the_tests_of_the_file_red() {
+    let shown: [(&str, fn()); 2] = [
+        ("long-roots-cut", roots_of_every_length_come_back),
+        ("large-commit-in-one-flush", each_protocol_flushes_as_often_as_it_says),
+    ];
+    for (bug, test) in shown {
+        crate::mark::plant(Some(bug));
+        let red = std::panic::catch_unwind(test).is_err();
+        crate::mark::plant(None);
+        assert!(red, "{bug} went unnoticed");
+    }
+}

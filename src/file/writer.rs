@@ -180,8 +180,11 @@ impl FileWriter {
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
     // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4
     pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
+        // spec: FOOTER-3
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())
+        } else if mark::planted("long-roots-cut") {
+            Payload::Inline(payload[..PAYLOAD_BYTES_MAX].to_vec())
         } else {
             Payload::Chunk(self.append(payload)?)
         };
@@ -245,7 +248,9 @@ impl FileWriter {
                 Ok(footer)
             }
             Protocol::Barrier => self.write_after_flush(footer),
-            Protocol::Verified if early => self.write_after_flush(footer),
+            Protocol::Verified if early && !mark::planted("large-commit-in-one-flush") => {
+                self.write_after_flush(footer)
+            }
             Protocol::Verified => self.write_verified(footer),
         }
     }

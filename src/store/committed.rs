@@ -501,6 +501,7 @@ impl<R: Roots> CommittedFile<R> {
         into.number_next(now.number());
         into.commit(&payload)?;
         into.seal()?;
+        // spec: COMPACT-6
         if !mark::planted("permissions-not-kept") {
             into.file().disk_file.copy_attributes(&self.path)?;
         }
