@@ -272,6 +272,17 @@ impl Error {
         Error::Io { operation, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
     }
 
+    /// The same error, about `path` if it is one of the system: for a file that has another name by
+    /// now than the one it was opened under.
+    pub(crate) fn about(self, path: &Path) -> Error {
+        match self {
+            Error::Io { operation, source, .. } => {
+                Error::Io { operation, path: path.to_path_buf(), source }
+            }
+            other => other,
+        }
+    }
+
     /// The kind of this error; two errors of one class ask the same reaction of the caller.
     pub fn class(&self) -> ErrorClass {
         match self {

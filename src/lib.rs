@@ -7,11 +7,11 @@
 //! | --- | --- |
 //! | [`error`], [`mark`] | the one error type; named branches, and the switch for planted bugs |
 //! | [`vocabulary`] | plain data without algorithms: all that engine and model share |
-//! | [`env`] | the seams to the outside: disk, clock, randomness |
+//! | [`mod@env`] | the seams to the outside: disk, clock, randomness |
 //! | [`commit_queue`], [`publish`] | group commit; handing the committed state to readers |
 //! | [`checksum`], [`codec`] | checksums; bounded reading and writing of integers and strings |
 //! | [`kv`], [`reduce`] | the seams for other engines and for what trees sum up |
-//! | [`file`] | the append-only file: blocks, chunks, footers, protocols, recovery, history |
+//! | [`mod@file`] | the append-only file: blocks, chunks, footers, protocols, recovery, history |
 //! | [`btree`] | the copy-on-write B+tree with reductions, as a value |
 //! | [`store`] | the smallest whole engine: one file, one tree |
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |

@@ -6,12 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quickcheck::{Arbitrary, Gen, QuickCheck};
 
-use recorded::paths::{Paths, entry};
-use recorded::store::{Entry, Store};
+use recorded::paths::{Entry, Paths, entry};
 use recorded::turns_red;
 use rereduce::codec::Reader;
-use rereduce::doc::{DocId, Draft, EditParent, MergeKind, OpenRev, RevTree};
-use rereduce::vocabulary::{Json, Rev, RevPath};
+use rereduce::doc::{EditParent, MergeKind, OpenRev, RevTree};
+use rereduce::vocabulary::{Rev, RevPath};
 
 type Tree = RevTree<Entry>;
 
@@ -502,81 +501,6 @@ fn same_hash_at_two_depths() {
 #[test]
 fn one_hash_at_two_depths_is_two_revisions() {
     same_hash_at_two_depths();
-}
-
-fn draft(text: &str) -> Draft {
-    Draft::from_json(Json::parse(text.as_bytes()).unwrap()).unwrap()
-}
-
-// B40. spec: REVTREE-1
-#[test]
-fn two_revisions_of_one_document_in_one_batch_are_as_two_batches() {
-    let id: DocId = "foo".parse().unwrap();
-    let sent = |newest: &str| {
-        draft(&format!(r#"{{"_revisions":{{"start":2,"ids":["{newest}","a"]}},"v":"{newest}"}}"#))
-    };
-    let (x, y) = (sent("x"), sent("y"));
-    let batches: [Vec<Vec<Draft>>; 4] = [
-        vec![vec![x.clone(), y.clone()]],
-        vec![vec![x.clone()], vec![y.clone()]],
-        vec![vec![y.clone(), x.clone()], vec![x.clone(), y.clone()]],
-        vec![vec![y], vec![x]],
-    ];
-    for batches in batches {
-        let mut store = Store::default();
-        let changing = batches.len() - usize::from(batches[0].len() > 1 && batches.len() > 1);
-        batches.into_iter().for_each(|batch| store.replicate(&id, batch).unwrap());
-        let tree = store.tree(&id);
-        assert_eq!(leaves(&tree), ["2-y", "2-x"]);
-        assert_eq!(store.seqs[&id], changing as u64, "one sequence for each batch with news");
-        // An interactive edit of either leaf is no conflict.
-        store.edit(&id, Some(rev("2-x")), draft("{}")).unwrap();
-        assert_eq!(store.tree(&id).leaves().len(), 2);
-    }
-}
-
-// B43. spec: DOC-8
-#[test]
-fn revision_ids_depend_on_content_only() {
-    let edits = [
-        r#"{"a":1,"b":{"c":2,"d":[1.0]},"_attachments":{"t":{"data":"aGVsbG8=","content_type":"text/plain"}}}"#,
-        r#"{"b":2,"a":1,"_attachments":{"t":{"stub":true},"u":{"data":"AAEC"}}}"#,
-        r#"{"_deleted":true}"#,
-        r#"{"a":1,"b":2,"_attachments":{"u":{"data":"AAEC"}}}"#,
-    ];
-    let id: DocId = "d".parse().unwrap();
-    let run = |store: &mut Store, compacts: bool| -> Vec<Rev> {
-        let mut revs: Vec<Rev> = Vec::new();
-        for (index, edit) in edits.iter().enumerate() {
-            let base = revs.last().cloned().filter(|_| index != 3);
-            revs.push(store.edit(&id, base, draft(edit)).unwrap());
-            if compacts {
-                store.compact();
-            }
-        }
-        revs
-    };
-    let mut full = Store::default();
-    for n in 0..50 {
-        let other = format!("other{n}").parse().unwrap();
-        full.edit(&other, None, draft(edits[0])).unwrap();
-    }
-    let (mut empty, mut compacted) = (Store::default(), Store::default());
-    let revs = run(&mut empty, false);
-    assert_eq!(run(&mut full, false), revs);
-    assert_eq!(run(&mut compacted, true), revs);
-    // Replicating between them adds no conflict.
-    let mut tree = empty.tree(&id);
-    tree.unite(&full.tree(&id));
-    tree.unite(&compacted.tree(&id));
-    assert_eq!(leaves(&tree), [revs[3].to_string()]);
-    assert_eq!(revs[3].generation, 4, "the tombstone's generation goes on");
-    let swapped = r#"{"b":{"c":2,"d":[1.0]},"a":1}"#;
-    let other = Store::default().edit(&id, None, draft(swapped)).unwrap();
-    assert_ne!(
-        other,
-        Store::default().edit(&id, None, draft(r#"{"a":1,"b":{"c":2,"d":[1.0]}}"#)).unwrap()
-    );
 }
 
 // spec: REVTREE-10

@@ -4,6 +4,7 @@
 //! [`Engine::put`] wrote is on the disk when it returns.
 
 use std::path::Path;
+use std::time::Duration;
 
 mod nebari_tree;
 mod redb_table;
@@ -33,6 +34,11 @@ pub trait Engine {
 
     /// Gives the room of what was replaced back.
     fn compact(&mut self);
+
+    /// Of the time of all puts, that for reading JSON, which others get to store as it is.
+    fn parsing(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Bytes appended and flushes so far; `None` if the engine does not say.
     fn written(&self) -> Option<(u64, u64)> {

@@ -50,7 +50,9 @@ impl<R: Root + Clone + 'static> Engine for Nebari<R> {
     }
 
     fn get(&self, keys: &[Vec<u8>]) -> u64 {
-        keys.iter().map(|key| self.tree.get(key).unwrap().map_or(0, |value| value.len() as u64)).sum()
+        keys.iter()
+            .map(|key| self.tree.get(key).unwrap().map_or(0, |value| value.len() as u64))
+            .sum()
     }
 
     fn scan(&self) -> u64 {

@@ -28,7 +28,8 @@ impl Engine for Redb {
 
     fn get(&self, keys: &[Vec<u8>]) -> u64 {
         let table = self.0.begin_read().unwrap().open_table(ROWS).unwrap();
-        let size = |key: &Vec<u8>| table.get(key.as_slice()).unwrap().map_or(0, |v| v.value().len());
+        let size =
+            |key: &Vec<u8>| table.get(key.as_slice()).unwrap().map_or(0, |v| v.value().len());
         keys.iter().map(|key| size(key) as u64).sum()
     }
 

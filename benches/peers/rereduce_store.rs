@@ -23,7 +23,7 @@ impl Engine for Store {
 
     fn get(&self, keys: &[Vec<u8>]) -> u64 {
         let snapshot = self.snapshot().unwrap();
-        let size = |key: &Vec<u8>| snapshot.get(key).unwrap().map_or(0, |value| value.len());
+        let size = |key: &Vec<u8>| snapshot.find(key).unwrap().map_or(0, |value| value.len());
         keys.iter().map(|key| size(key) as u64).sum()
     }
 

@@ -74,9 +74,10 @@
 //! What else the engine can do it offers by overriding default methods of [`KvHandle`] and
 //! [`KvEngine`]: reduce, compact, open commits by number, play a power cut, fail its disk. A
 //! document database implements [`DbEngine`], [`DbHandle`] and [`DbView`] and calls [`check_db`]; a
-//! revision tree implements [`RevTreeUnderTest`] and calls [`revtree_campaign`]. After a panic of the
-//! engine, opening another storage must still work: the shrinker goes on with fresh ones.
+//! revision tree implements [`RevTreeUnderTest`] and calls [`revtree_campaign`]. After a panic of
+//! the engine, opening another storage must still work: the shrinker goes on with fresh ones.
 
+// spec: MODEL-5
 mod check_db;
 mod check_db_run;
 mod check_db_state;

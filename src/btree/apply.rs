@@ -71,6 +71,7 @@ impl Tree {
             shape,
             edits,
             nodes: Vec::new(),
+            payload: Vec::new(),
             weight_added: 0,
             weight_removed: 0,
             rows_changed: 0,

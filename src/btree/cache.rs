@@ -97,7 +97,6 @@ pub struct NodeCache {
     shards: Box<[Mutex<Shard>]>,
     shard_bytes_max: usize,
     reads: AtomicU64,
-    hits: AtomicU64,
 }
 
 /// Budgets below this are kept in one shard, so that they hold what they say.
@@ -114,7 +113,6 @@ impl NodeCache {
             shards: (0..count).map(|_| Mutex::default()).collect(),
             shard_bytes_max: bytes_max / count,
             reads: AtomicU64::new(0),
-            hits: AtomicU64::new(0),
         }
     }
 
@@ -125,7 +123,7 @@ impl NodeCache {
 
     /// Nodes that were found here so far.
     pub fn hits(&self) -> u64 {
-        self.hits.load(Ordering::Relaxed)
+        self.shards.iter().map(|shard| lock(shard).hits).sum()
     }
 
     /// Bytes of the nodes held now.
@@ -141,8 +139,9 @@ impl NodeCache {
         let mut shard = lock(self.shard(pointer));
         let held = shard.held.get_mut(&name(pointer))?;
         held.asked_for = true;
-        self.hits.fetch_add(1, Ordering::Relaxed);
-        Some(held.node.clone())
+        let node = held.node.clone();
+        shard.hits += 1;
+        Some(node)
     }
 
     /// Whether a node of `payload` bytes has a chance to be held.
@@ -200,6 +199,8 @@ struct Shard {
     round: Vec<Pointer>,
     hand: usize,
     used: usize,
+    /// Nodes that were found here.
+    hits: u64,
 }
 
 #[derive(Debug)]

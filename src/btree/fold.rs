@@ -25,11 +25,12 @@ use crate::vocabulary::{Direction, KeyRange};
 /// reduction; [`ControlFlow::Break`] ends the query.
 pub type VisitGroup<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// A stretch of consecutive keys. `after_low` turns from false to true along the keys,
-/// `before_high` from true to false.
+/// A stretch of consecutive keys.
 struct Window<'a> {
-    after_low: &'a dyn Fn(&[u8]) -> bool,
-    before_high: &'a dyn Fn(&[u8]) -> bool,
+    /// The first entry of a node whose key is not before the stretch.
+    first: &'a dyn Fn(&Node) -> usize,
+    /// The first entry of a node whose key is behind the stretch.
+    end: &'a dyn Fn(&Node) -> usize,
     /// Whether all keys below this one are inside as far as the high end is concerned.
     all_below: &'a dyn Fn(&[u8]) -> bool,
     /// Whether the stretch goes on to the last key of the tree, whatever that is.
@@ -93,8 +94,8 @@ impl Tree {
             return Ok(root.reduction.clone());
         }
         let window = Window {
-            after_low: &|key| range.after_start(key),
-            before_high: &|key| range.before_end(key),
+            first: &|node| node.first_from(&range.start),
+            end: &|node| node.first_behind(&range.end),
             all_below: &|key| all_below_are_before_end(range, key),
             open_ended: range.end == Bound::Unbounded,
         };
@@ -140,8 +141,8 @@ impl Tree {
                 Direction::Ascending => {
                     let inside = |key: &[u8]| key <= &edge[..] || (here(key) && ends(key));
                     let window = Window {
-                        after_low: &|key| key >= &edge[..],
-                        before_high: &inside,
+                        first: &|node| node.partition_point(|key| key < &edge[..]),
+                        end: &|node| node.partition_point(inside),
                         all_below: &inside,
                         open_ended: false,
                     };
@@ -153,8 +154,8 @@ impl Tree {
                     let inside =
                         |key: &[u8]| key >= &edge[..] || (here(key) && range.after_start(key));
                     let window = Window {
-                        after_low: &inside,
-                        before_high: &|key| key <= &edge[..],
+                        first: &|node| node.partition_point(|key| !inside(key)),
+                        end: &|node| node.partition_point(|key| key <= &edge[..]),
                         all_below: &|key| key <= &edge[..],
                         open_ended: false,
                     };
@@ -234,8 +235,7 @@ fn fold_below(
     window: &Window<'_>,
     parts: &mut Parts,
 ) -> Result<()> {
-    let first = node.partition_point(|key| !(window.after_low)(key));
-    let end = node.partition_point(|key| (window.before_high)(key));
+    let (first, end) = ((window.first)(node), (window.end)(node));
     if node.is_leaf() {
         if first < end {
             let rows: Vec<(&[u8], &[u8])> = (first..end).map(|index| node.row(index)).collect();
@@ -243,13 +243,18 @@ fn fold_below(
         }
         return Ok(());
     }
-    // The child before the first key inside may reach into the window.
+    // The child before the first key inside may reach into the window, the last one beyond it. What
+    // is between them is wholly inside, because the next child begins inside.
     for index in first.saturating_sub(1)..end {
-        let next = if index + 1 < node.count() { Some(node.key(index + 1)) } else { limit };
-        let ends_inside = next.map_or(window.open_ended, |next| (window.all_below)(next));
+        let ends_inside = index + 1 < end
+            || match index + 1 < node.count() {
+                true => (window.all_below)(node.key(index + 1)),
+                false => limit.map_or(window.open_ended, window.all_below),
+            };
         if index >= first && ends_inside {
             parts.copy(node.child(index).reduction);
         } else {
+            let next = if index + 1 < node.count() { Some(node.key(index + 1)) } else { limit };
             let child = open(nodes, node, index)?;
             fold_below(nodes, shape, &child, next, window, parts)?;
         }

@@ -17,8 +17,11 @@
 //! inside the payload, keys ascend strictly, and children lie before the node in the file. That
 //! walk is the proof beside every index in this file.
 
+use std::cmp::Ordering;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::codec::{Reader, put_bytes, put_varint, varint_size};
 use crate::file::{POINTER_BYTES, Pointer};
@@ -31,7 +34,7 @@ pub(super) const LEVEL_MAX: u8 = 63;
 const COUNT_MAX: u64 = 1 << 48;
 
 /// A decoded node: the chunk as it was read, and where its entries are. Immutable, shared by
-/// pointer, and never larger than the chunk plus 5 bytes an entry.
+/// pointer, and never larger than the chunk plus 9 bytes an entry.
 ///
 /// ```
 /// use rereduce::btree::{NodeCache, Shape, Tree, CachedNodes, NodeSource};
@@ -49,10 +52,19 @@ pub struct Node {
     level: u8,
     /// Where each entry begins in `raw`.
     starts: Box<[u32]>,
+    /// How many bytes all keys begin with, and the first of those.
+    shared: u32,
+    prefix: [u8; PREFIX_BYTES],
+    /// The four bytes behind those of each key, as [`head`] reads them, side by side: a search
+    /// compares these first and hardly ever looks at a key that is not the one it wants. Empty for
+    /// nodes of very short entries.
+    heads: Box<[u32]>,
     rows: u64,
     bytes: u64,
-    /// One bit for each child that was read and found to be what this node says it is.
-    compared: Box<[AtomicU64]>,
+    /// One bit for each child that was read and found to be what this node says it is: of the
+    /// first 64, which is mostly all, in place.
+    compared: AtomicU64,
+    compared_more: Box<[AtomicU64]>,
 }
 
 /// One child of an inner node, borrowed from it.
@@ -130,9 +142,35 @@ impl Node {
         if !reader.is_empty() {
             return None;
         }
-        let words = if level == 0 { 0 } else { count.div_ceil(64) };
-        let compared = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Some(Node { level, starts: starts.into(), rows, bytes, compared, raw: raw.clone() })
+        let words = if level == 0 { 0 } else { count.div_ceil(64) - 1 };
+        let mut node = Node {
+            level,
+            starts: starts.into(),
+            shared: 0,
+            prefix: [0; PREFIX_BYTES],
+            heads: Box::default(),
+            rows,
+            bytes,
+            compared: AtomicU64::new(0),
+            compared_more: (0..words).map(|_| AtomicU64::new(0)).collect(),
+            raw,
+        };
+        node.take_heads();
+        Some(node)
+    }
+
+    fn take_heads(&mut self) {
+        if self.raw.len() < ENTRY_BYTES_HEADED * self.count() {
+            return;
+        }
+        // Keys ascend, so what the first and the last one share all have.
+        let (first, last) = (self.key(0), self.key(self.count() - 1));
+        let shared = first.iter().zip(last).take_while(|(one, two)| one == two).count();
+        let heads = self.starts.iter().map(|start| head(&self.split(*start).0[shared..]));
+        let heads = heads.collect();
+        let mut prefix = [0; PREFIX_BYTES];
+        prefix.iter_mut().zip(&first[..shared]).for_each(|(to, from)| *to = *from);
+        (self.heads, self.prefix, self.shared) = (heads, prefix, shared as u32);
     }
 
     /// 0 for a leaf, else one more than the level of the children.
@@ -206,8 +244,8 @@ impl Node {
     pub(super) fn child_pointer(&self, index: usize) -> Pointer {
         assert!(!self.is_leaf(), "leaves have no children");
         let rest = self.split(self.starts[index]).1;
-        Pointer::decode(&mut Reader::new(rest))
-            .unwrap_or_else(|| unreachable!("decode walked over this child"))
+        let pointer = rest.first_chunk().map(Pointer::from_stored);
+        pointer.unwrap_or_else(|| unreachable!("decode walked over this child"))
     }
 
     /// Entry `index` as it is stored.
@@ -232,12 +270,17 @@ impl Node {
     /// Whether child `index` was compared with what this node says about it. Neither ever changes,
     /// so once is enough, and a lookup in cached nodes touches nothing but the keys it needs.
     pub(super) fn was_compared(&self, index: usize) -> bool {
-        self.compared[index / 64].load(Ordering::Relaxed) >> (index % 64) & 1 == 1
+        self.compared_word(index).load(Relaxed) >> (index % 64) & 1 == 1
     }
 
     /// Remembers that child `index` is what this node says it is.
     pub(super) fn set_compared(&self, index: usize) {
-        self.compared[index / 64].fetch_or(1 << (index % 64), Ordering::Relaxed);
+        self.compared_word(index).fetch_or(1 << (index % 64), Relaxed);
+    }
+
+    fn compared_word(&self, index: usize) -> &AtomicU64 {
+        // `decode` made a word for every 64 children, the first in place.
+        if index < 64 { &self.compared } else { &self.compared_more[index / 64 - 1] }
     }
 
     /// The first index whose key does not satisfy `inside`, which must hold for a prefix of the
@@ -248,7 +291,46 @@ impl Node {
 
     /// The index of `key`, or where it would be inserted.
     pub(super) fn search(&self, key: &[u8]) -> std::result::Result<usize, usize> {
-        self.starts.binary_search_by(|start| self.split(*start).0.cmp(key))
+        let mut among = 0..self.count();
+        if !self.heads.is_empty() {
+            let shared = self.shared as usize;
+            let (front, rest) = key.split_at(shared.min(key.len()));
+            // All keys begin with the shared bytes of the first.
+            let prefix = match self.prefix.get(..shared) {
+                Some(prefix) => prefix,
+                None => &self.key(0)[..shared],
+            };
+            match front.cmp(prefix) {
+                Ordering::Less => return Err(0),
+                Ordering::Greater => return Err(self.count()),
+                Ordering::Equal => {}
+            }
+            let wanted = head(rest);
+            let start = self.heads.partition_point(|head| *head < wanted);
+            let same = self.heads[start..].iter().take_while(|head| **head == wanted).count();
+            among = start..start + same;
+        }
+        let offset = among.start;
+        let found = self.starts[among].binary_search_by(|start| self.split(*start).0.cmp(key));
+        found.map(|index| index + offset).map_err(|index| index + offset)
+    }
+
+    /// The first index whose key is not before the start of a range.
+    pub(super) fn first_from(&self, start: &Bound<Vec<u8>>) -> usize {
+        match start {
+            Bound::Included(key) => self.search(key).unwrap_or_else(|index| index),
+            Bound::Excluded(key) => self.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Unbounded => 0,
+        }
+    }
+
+    /// The first index whose key is behind the end of a range.
+    pub(super) fn first_behind(&self, end: &Bound<Vec<u8>>) -> usize {
+        match end {
+            Bound::Included(key) => self.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Excluded(key) => self.search(key).unwrap_or_else(|index| index),
+            Bound::Unbounded => self.count(),
+        }
     }
 
     /// The child whose subtree holds `key` if any does.
@@ -262,9 +344,24 @@ impl Node {
 
     /// Bytes the node takes in memory.
     pub(super) fn memory_bytes(&self) -> usize {
-        let tables = self.starts.len() * 4 + self.compared.len() * 8;
+        let tables = (self.starts.len() + self.heads.len()) * 4 + self.compared_more.len() * 8;
         self.raw.len() + tables + size_of::<Node>() + 96
     }
+}
+
+/// Bytes of what all keys begin with that stand in the node itself.
+const PREFIX_BYTES: usize = 16;
+
+/// Nodes whose entries take at least so many bytes each keep heads.
+const ENTRY_BYTES_HEADED: usize = 16;
+
+/// The first four bytes of what is left of a key, zeros behind its end. Heads are in the order of
+/// their keys, except that different keys may have one head.
+fn head(rest: &[u8]) -> u32 {
+    let mut bytes = [0; 4];
+    let count = rest.len().min(4);
+    bytes[..count].copy_from_slice(&rest[..count]);
+    u32::from_be_bytes(bytes)
 }
 
 /// The smallest bytes of a child entry: an empty key, three counts, an empty reduction.

@@ -163,6 +163,21 @@ impl Tree {
         Ok(())
     }
 
+    /// Visits the rows of `range`, ascending. The first error of the visitor ends it.
+    pub fn try_scan(
+        &self,
+        nodes: &dyn NodeSource,
+        range: &KeyRange,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        self.scan(nodes, range, Direction::Ascending, &mut |key, value| {
+            outcome = visit(key, value);
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome
+    }
+
     /// Visits every node: parents before children, children in key order. Reads each node once.
     pub fn walk(&self, nodes: &dyn NodeSource, visit: &mut VisitNode<'_>) -> Result<()> {
         let (Some(root), Some(pointer)) = (self.open_root(nodes)?, self.root()) else {
@@ -245,11 +260,11 @@ impl Frame {
                 Bound::Included(start) | Bound::Excluded(start) if !node.is_leaf() => {
                     node.route(start)
                 }
-                _ => node.partition_point(|key| !range.after_start(key)),
+                start => node.first_from(start),
             };
         }
         let end = match cut_end {
-            true => node.partition_point(|key| range.before_end(key)),
+            true => node.first_behind(&range.end),
             false => node.count(),
         };
         let edge = |cut: bool, index: usize| (cut && next < end).then_some(index);

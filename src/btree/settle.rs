@@ -69,6 +69,8 @@ pub(super) struct Applying<'a> {
     pub(super) shape: &'a Shape,
     pub(super) edits: Vec<&'a Edit>,
     pub(super) nodes: Vec<Arc<Node>>,
+    /// The node that is being written; kept, so that a batch allocates it once.
+    pub(super) payload: Vec<u8>,
     pub(super) weight_added: u64,
     pub(super) weight_removed: u64,
     pub(super) rows_changed: u64,
@@ -344,7 +346,8 @@ impl Applying<'_> {
             }
         }
         let count = list.entries.len();
-        let mut payload = Vec::with_capacity(header_size(count) + list.size);
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.clear();
         put_header(&mut payload, list.level, count);
         let mut pointers = pointers.into_iter();
         for entry in &list.entries {
@@ -376,13 +379,14 @@ impl Applying<'_> {
         }
         assert_eq!(payload.len(), header_size(count) + list.size, "sizes are added up exactly");
         let pointer = self.sink.append(&payload)?;
-        self.remember(list.level, pointer, payload);
+        self.remember(list.level, pointer, &payload);
+        self.payload = payload;
         Ok(pointer)
     }
 
     /// Puts an inner node that was just written into the cache: the next batch begins with it.
     /// Leaves come in when they are read.
-    fn remember(&self, level: u8, pointer: Pointer, payload: Vec<u8>) {
+    fn remember(&self, level: u8, pointer: Pointer, payload: &[u8]) {
         if level > 0
             && self.cache.takes(payload.len())
             && let Some(node) = Node::decode(pointer, payload.into())

@@ -72,8 +72,7 @@ impl Uploaded {
     pub(crate) fn take_in(self, writer: &mut FileWriter) -> Result<DataPlace> {
         let chunks = match &self.file {
             Some(file) if !Arc::ptr_eq(file, writer.file()) => {
-                mark::hit("upload-crossed-swap");
-                copy_chunks(&**file, &self.chunks, writer)?
+                carry_over(file, &self.chunks, writer)?
             }
             _ => self.chunks,
         };
@@ -89,7 +88,8 @@ impl<'a> Upload<'a> {
     /// Takes the next piece of content. Cost: encoding, and an append for each full chunk.
     ///
     /// Errors: [`Error::TooLarge`] once the content is over the limit, [`Error::Io`],
-    /// [`Error::Poisoned`].
+    /// [`Error::Poisoned`], and [`Error::Cancelled`] if a failed write has lost what was uploaded
+    /// before the handle was reopened.
     pub fn write(&mut self, content: &[u8]) -> Result<()> {
         self.length += content.len() as u64;
         let limit = self.db.options().attachment_bytes_max;
@@ -121,8 +121,7 @@ impl<'a> Upload<'a> {
             if let Some(earlier) = earlier
                 && !Arc::ptr_eq(earlier, writer.file())
             {
-                mark::hit("upload-crossed-swap");
-                *pointers = copy_chunks(&**earlier, pointers, writer)?;
+                *pointers = carry_over(earlier, pointers, writer)?;
             }
             pointers.push(writer.append(&chunk)?);
             Ok(())
@@ -130,6 +129,22 @@ impl<'a> Upload<'a> {
         self.file = Some(file);
         Ok(())
     }
+}
+
+/// Brings chunks that were uploaded through an earlier handle of the file, or into the file before
+/// a compaction, to where `writer` writes now.
+///
+/// What a failed write has lost of them is no damage to anything: the upload must be made again.
+fn carry_over(
+    earlier: &OpenFile,
+    chunks: &[Pointer],
+    writer: &mut FileWriter,
+) -> Result<Vec<Pointer>> {
+    mark::hit("upload-crossed-swap");
+    copy_chunks(earlier, chunks, writer).map_err(|error| match error {
+        Error::Corrupt(_) => Error::Cancelled { operation: "uploading an attachment" },
+        error => error,
+    })
 }
 
 /// Copies data chunks from one file into another and returns their new pointers.

@@ -112,7 +112,8 @@ impl Default for ChangesOptions {
 pub struct Changes {
     /// The changes, in the direction asked for.
     pub changes: Vec<Change>,
-    /// Where to go on: the sequence of the last change here, or what was asked for if there is none.
+    /// Where to go on: the sequence of the last change here, or what was asked for if there is
+    /// none.
     pub last_seq: u64,
     /// How many changes were left out because of the limit.
     pub pending: u64,

@@ -12,9 +12,9 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::btree::{self, Builder, NodeCache, Shape, Tree};
+use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
 use crate::error::{Error, Result};
-use crate::file::{ChunkSink, ChunkSource, FileWriter};
+use crate::file::{ChunkSink, ChunkSource, FileWriter, ReadAhead};
 use crate::mark;
 use crate::store::committed::{Committed, Copier};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -23,7 +23,7 @@ use super::Shapes;
 use super::attach::copy_data;
 use super::edit::encode_record;
 use super::load::{Record, nonsense};
-use super::record::{DataPlace, HeldAttachment, decode_body, encode_body, seq_key};
+use super::record::{DataPlace, HeldAttachment, decode_body, put_body, seq_key};
 use super::roots::DbRoots;
 
 pub(crate) struct DbCopier<'a> {
@@ -33,13 +33,16 @@ pub(crate) struct DbCopier<'a> {
 }
 
 impl Copier<DbRoots> for DbCopier<'_> {
+    // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<DbRoots>, into: &mut FileWriter) -> Result<DbRoots> {
         let mut builder = Builder::new(&self.shapes.by_id);
-        for row in from.roots.by_id.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {
-            let (id, value) = row?;
-            let value = copy_record(&*from.file, &value, into)?;
-            builder.push(into, &id, &value)?;
-        }
+        // Nodes and bodies each lie in the order in which they were written.
+        let (nodes_ahead, bodies) = (ReadAhead::new(&from.file), ReadAhead::new(&from.file));
+        let nodes = CachedNodes::new(&nodes_ahead, &from.cache);
+        from.roots.by_id.try_scan(&nodes, &KeyRange::all(), &mut |id, value| {
+            let value = copy_record(&bodies, value, into)?;
+            builder.push(into, id, &value)
+        })?;
         let by_id = builder.finish(into)?;
         let kept = KeyRange { start: first_kept(&from.roots), end: Bound::Unbounded };
         let (by_seq, plain) = (&self.shapes.by_seq, &self.shapes.plain);
@@ -132,10 +135,9 @@ fn copy_tree(
     into: &mut FileWriter,
 ) -> Result<Tree> {
     let mut builder = Builder::new(shape);
-    for row in tree.iter(&from.nodes(), range, Direction::Ascending) {
-        let (key, value) = row?;
-        builder.push(into, &key, &value)?;
-    }
+    let ahead = ReadAhead::new(&from.file);
+    let nodes = CachedNodes::new(&ahead, &from.cache);
+    tree.try_scan(&nodes, &range, &mut |key, value| builder.push(into, key, value))?;
     builder.finish(into)
 }
 
@@ -155,11 +157,16 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
             let chunk = source.read(known.body)?;
             let parts = decode_body(&chunk, &known.body);
             let parts = parts.ok_or_else(|| nonsense(source, "a document body"))?;
+            if parts.attachments.is_empty() {
+                return into.append(&chunk);
+            }
             let mut attachments = Vec::with_capacity(parts.attachments.len());
             for held in parts.attachments {
                 let data = match copies.iter().find(|(old, _)| *old == held.data) {
-                    Some((_, new)) => new.clone(),
-                    None => {
+                    Some((_, new)) if !mark::planted("compaction-copies-for-each-leaf") => {
+                        new.clone()
+                    }
+                    _ => {
                         let new = copy_data(source, &held.data, into)?;
                         copies.push((held.data, new.clone()));
                         new
@@ -167,7 +174,9 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
                 };
                 attachments.push(HeldAttachment { attachment: held.attachment, data });
             }
-            into.append(&encode_body(parts.json, &attachments))
+            let mut body = Vec::with_capacity(chunk.len());
+            put_body(&mut body, parts.json, &attachments);
+            into.append(&body)
         };
         match copy(into) {
             Ok(body) => Some(super::record::Known { body, ..*known }),

@@ -8,7 +8,7 @@
 //! Invariant: a document that did not change keeps its entry in both trees, whatever was asked of
 //! it; one that changed loses its old sequence and gets a new one, in the same commit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::doc::{
     Attachment, AttachmentDraft, AttachmentSource, DocId, Draft, EditParent, recreated_revision_id,
@@ -23,8 +23,8 @@ use crate::vocabulary::{Edit, Json, Rev, RevId, RevPath};
 use super::attach::{self, Uploaded};
 use super::load::{Body, Record};
 use super::record::{
-    DocTree, HeldAttachment, Known, PurgeEntry, SeqEntry, Sizes, TREE_BYTES_MAX, TreePlace,
-    encode_body, encode_local, put_record, seq_key,
+    DocTree, HeldAttachment, Known, PurgeEntry, Sizes, TREE_BYTES_MAX, TreePlace, encode_local,
+    encode_seq_entry, put_body, put_record, seq_key,
 };
 use super::roots::DbRoots;
 use super::{Database, DatabaseOptions, Shapes};
@@ -129,7 +129,9 @@ pub(crate) fn run(
         locals: BTreeMap::new(),
         purges: Vec::new(),
         roots: before.roots.clone(),
-        touched: BTreeSet::new(),
+        touched: Vec::new(),
+        json: Vec::new(),
+        body: Vec::new(),
         writer,
         before,
         options: &db.options,
@@ -144,8 +146,8 @@ pub(crate) fn run(
 }
 
 /// A document while a group works on it.
-#[derive(Default)]
 struct Slot {
+    id: String,
     /// Its sequence in the committed trees.
     stored_seq: Option<u64>,
     tree: DocTree,
@@ -155,12 +157,9 @@ struct Slot {
     unmerged: Option<DocTree>,
 }
 
-/// Reads every document that the group names, in one descent.
-fn load_documents(
-    before: &Committed<DbRoots>,
-    group: &[Request],
-) -> Result<BTreeMap<String, Slot>> {
-    let mut ids = BTreeSet::new();
+/// Reads every document that the group names, in one descent; they come out by id, each once.
+fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<Slot>> {
+    let mut ids: Vec<&str> = Vec::new();
     for request in group {
         match request {
             Request::Edit { edits, .. } => {
@@ -170,20 +169,22 @@ fn load_documents(
             Request::RevsLimit(_) | Request::PurgeInfosLimit(_) => {}
         }
     }
+    ids.sort_unstable();
+    ids.dedup();
     let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
     let values = before.roots.by_id.get_many(&before.nodes(), &keys)?;
-    let mut documents = BTreeMap::new();
-    for (id, value) in ids.into_iter().zip(values) {
-        let slot = match value {
+    let slot = |(id, value): (&str, Option<Vec<u8>>)| {
+        let (stored_seq, tree) = match value {
             Some(value) => {
                 let Record { seq, tree } = Record::load(&*before.file, &value)?;
-                Slot { stored_seq: Some(seq), tree, seq, ..Slot::default() }
+                (Some(seq), tree)
             }
-            None => Slot::default(),
+            None => (None, DocTree::default()),
         };
-        documents.insert(id.to_string(), slot);
-    }
-    Ok(documents)
+        let seq = stored_seq.unwrap_or_default();
+        Ok(Slot { id: id.to_string(), stored_seq, tree, seq, changed: false, unmerged: None })
+    };
+    ids.into_iter().zip(values).map(slot).collect()
 }
 
 fn is_local(id: &str) -> bool {
@@ -191,13 +192,17 @@ fn is_local(id: &str) -> bool {
 }
 
 struct Editing<'a> {
-    documents: BTreeMap<String, Slot>,
+    /// The documents that the group names, by id.
+    documents: Vec<Slot>,
     /// Local documents that changed: the new value, or `None` for a removal.
     locals: BTreeMap<String, Option<Vec<u8>>>,
     purges: Vec<(u64, PurgeEntry)>,
     roots: DbRoots,
-    /// Documents that the present request changed.
-    touched: BTreeSet<String>,
+    /// Documents that the present request changed, as places in `documents`.
+    touched: Vec<usize>,
+    /// Text and chunk of the body at hand; kept, so that a batch allocates them once.
+    json: Vec<u8>,
+    body: Vec<u8>,
     writer: &'a mut FileWriter,
     before: &'a Committed<DbRoots>,
     options: &'a DatabaseOptions,
@@ -245,22 +250,23 @@ impl Editing<'_> {
         if edit.id.is_local() {
             return self.edit_local(edit);
         }
-        let mut json = Vec::new();
-        write_stored_object(&edit.draft.body, &mut json);
-        let (size, limit) = (json.len() as u64, self.options.document_bytes_max);
+        self.json.clear();
+        write_stored_object(&edit.draft.body, &mut self.json);
+        let (size, limit) = (self.json.len() as u64, self.options.document_bytes_max);
         if size > limit {
             return Err(Error::TooLarge { what: "document", size, limit });
         }
+        let place = self.place(edit.id.as_str());
         match replicated {
-            true => self.merge(edit, &json),
-            false => self.edit_interactively(edit, &json),
+            true => self.merge(edit, place),
+            false => self.edit_interactively(edit, place),
         }
     }
 
     // spec: DB-1, REVTREE-10
-    fn edit_interactively(&mut self, edit: &DocEdit, json: &[u8]) -> Result<Rev> {
+    fn edit_interactively(&mut self, edit: &DocEdit, place: usize) -> Result<Rev> {
         let DocEdit { id, draft, .. } = edit;
-        let tree = &self.slot(id).tree;
+        let tree = &self.documents[place].tree; // from `place`
         let base = draft.path.newest();
         let mut recreated = false;
         let parent = match tree.parent_for_edit(base.as_ref(), draft.deleted) {
@@ -274,7 +280,7 @@ impl Editing<'_> {
             EditParent::Conflict => {
                 // A sequence that changes hands for a rejected edit would vanish from the feed.
                 if mark::planted("rejected-edit-loses-its-sequence") {
-                    self.touched.insert(id.as_str().to_string());
+                    self.touched.push(place);
                 }
                 return Err(Error::Conflict { id: id.as_str().to_string() });
             }
@@ -284,7 +290,7 @@ impl Editing<'_> {
         let base = parent.as_ref().filter(|_| !recreated);
         let base_body = base.and_then(|base| tree.find(base)?.data.copied());
         let revpos = if recreated { 1 } else { generation };
-        let attachments = self.resolve(edit, base_body, Some(revpos))?;
+        let attachments = self.resolve(edit, tree, base_body, Some(revpos))?;
         let records: Vec<Attachment> =
             attachments.iter().map(|resolved| resolved.attachment.clone()).collect();
         let rev = match &parent {
@@ -297,28 +303,26 @@ impl Editing<'_> {
             parent => revision_id(draft.deleted, parent.as_ref(), &draft.body, &records),
         };
         let rev = rev.ok_or_else(|| Error::Conflict { id: id.as_str().to_string() })?;
-        let known = self.store(json, draft.deleted, attachments)?;
-        let mut ids = vec![rev.id.clone()];
+        let known = self.store(draft.deleted, attachments)?;
+        let mut ids = Vec::with_capacity(2);
+        ids.push(rev.id.clone());
         ids.extend(parent.map(|parent| parent.id));
-        self.slot_mut(id).tree.merge(&RevPath { start: generation, ids }, known)?;
-        self.touched.insert(id.as_str().to_string());
+        self.change(place, |tree| tree.merge(&RevPath { start: generation, ids }, known))?;
         Ok(rev)
     }
 
     // spec: DB-2
-    fn merge(&mut self, edit: &DocEdit, json: &[u8]) -> Result<Rev> {
-        let DocEdit { id, draft, .. } = edit;
+    fn merge(&mut self, edit: &DocEdit, place: usize) -> Result<Rev> {
+        let draft = &edit.draft;
         let rev = draft.path.newest().ok_or(Error::BadInput {
             what: "revision",
             got: String::new(),
             expected: "a _rev or _revisions for a replicated document",
         })?;
-        if mark::planted("second-revision-of-a-batch-conflicts")
-            && self.touched.contains(id.as_str())
-        {
-            return Err(Error::Conflict { id: id.as_str().to_string() });
+        if mark::planted("second-revision-of-a-batch-conflicts") && self.touched.contains(&place) {
+            return Err(Error::Conflict { id: edit.id.as_str().to_string() });
         }
-        let tree = &self.slot(id).tree;
+        let tree = &self.documents[place].tree; // from `place`
         if tree.find(&rev).is_some_and(|found| found.data.is_some())
             && !mark::planted("known-revision-is-a-change")
         {
@@ -330,20 +334,36 @@ impl Editing<'_> {
             {
                 return Ok(rev);
             }
-            let slot = self.slot_mut(id);
-            let before = std::mem::replace(&mut slot.tree, older);
-            slot.unmerged.get_or_insert(before);
-            self.touched.insert(id.as_str().to_string());
+            self.remember_unmerged(place);
+            self.change(place, |tree| {
+                *tree = older;
+                Ok(())
+            })?;
             return Ok(rev);
         }
         let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
-        let attachments = self.resolve(edit, ancestor, None)?;
-        let known = self.store(json, draft.deleted, attachments)?;
-        let slot = self.slot_mut(id);
-        slot.unmerged.get_or_insert_with(|| slot.tree.clone());
-        slot.tree.merge(&draft.path, known)?;
-        self.touched.insert(id.as_str().to_string());
+        let attachments = self.resolve(edit, tree, ancestor, None)?;
+        let known = self.store(draft.deleted, attachments)?;
+        self.remember_unmerged(place);
+        self.change(place, |tree| tree.merge(&draft.path, known))?;
         Ok(rev)
+    }
+
+    /// Keeps the tree of the document at `place` as it was before the request merges into it.
+    fn remember_unmerged(&mut self, place: usize) {
+        let slot = &mut self.documents[place]; // from `place`
+        slot.unmerged.get_or_insert_with(|| slot.tree.clone());
+    }
+
+    /// Changes the revision tree of the document at `place`, which then gets a new sequence.
+    fn change<T>(
+        &mut self,
+        place: usize,
+        change: impl FnOnce(&mut DocTree) -> Result<T>,
+    ) -> Result<()> {
+        change(&mut self.documents[place].tree)?; // from `place`
+        self.touched.push(place);
+        Ok(())
     }
 
     /// Gives each document that the request changed its new sequence, in the order of their ids.
@@ -351,12 +371,14 @@ impl Editing<'_> {
     // spec: DB-3, DB-5, REVTREE-4
     fn end_edits(&mut self) {
         let limit = self.roots.revs_limit;
-        let mut touched: Vec<String> = std::mem::take(&mut self.touched).into_iter().collect();
+        // Documents stand by id, so their places are in the order of their ids.
+        self.touched.sort_unstable();
+        self.touched.dedup();
         if mark::planted("sequences-in-reverse") {
-            touched.reverse();
+            self.touched.reverse();
         }
-        for id in touched {
-            let slot = self.documents.entry(id).or_default();
+        for place in self.touched.drain(..) {
+            let slot = &mut self.documents[place]; // from `place`
             if !mark::planted("merged-trees-not-stemmed") {
                 slot.tree.stem(limit);
             }
@@ -375,7 +397,8 @@ impl Editing<'_> {
         let before = self.roots.update_seq;
         let mut removed = Vec::with_capacity(revisions.len());
         for (id, revs) in revisions {
-            let slot = self.documents.entry(id.clone()).or_default();
+            let place = self.place(id);
+            let slot = &mut self.documents[place];
             let gone = slot.tree.purge(revs);
             if !gone.is_empty() {
                 slot.changed = true;
@@ -432,13 +455,16 @@ impl Editing<'_> {
         }
     }
 
-    fn slot(&self, id: &DocId) -> &Slot {
+    /// Where a document stands in `documents`.
+    fn place(&self, id: &str) -> usize {
+        // A sorted batch takes one document after the other.
+        let next = self.touched.last().map_or(0, |place| place + 1);
+        if self.documents.get(next).is_some_and(|slot| slot.id == id) {
+            return next;
+        }
+        let found = self.documents.binary_search_by(|slot| slot.id.as_str().cmp(id));
         // Every document of the group was loaded before the first request ran.
-        self.documents.get(id.as_str()).expect("a document that the group names")
-    }
-
-    fn slot_mut(&mut self, id: &DocId) -> &mut Slot {
-        self.documents.entry(id.as_str().to_string()).or_default()
+        found.unwrap_or_else(|_| unreachable!("a document that the group does not name"))
     }
 }
 
@@ -461,6 +487,7 @@ impl Editing<'_> {
     fn resolve(
         &self,
         edit: &DocEdit,
+        tree: &DocTree,
         parent: Option<Known>,
         revpos: Option<u64>,
     ) -> Result<Vec<Resolved>> {
@@ -472,7 +499,7 @@ impl Editing<'_> {
             None => Vec::new(),
         };
         let mut of_document = of_parent.clone();
-        for (_, known, _) in self.slot(&edit.id).tree.revisions() {
+        for (_, known, _) in tree.revisions() {
             if Some(known.body) != parent.map(|known| known.body) {
                 of_document.extend(Body::load_attachments(&*self.writer, known.body)?);
             }
@@ -536,9 +563,9 @@ impl Editing<'_> {
         }
     }
 
-    /// Appends the data that is new, and the body.
-    fn store(&mut self, json: &[u8], deleted: bool, resolved: Vec<Resolved>) -> Result<Known> {
-        let (mut external, mut attached) = (json.len() as u64, 0);
+    /// Appends the data that is new, and the body whose text is in `json`.
+    fn store(&mut self, deleted: bool, resolved: Vec<Resolved>) -> Result<Known> {
+        let (mut external, mut attached) = (self.json.len() as u64, 0);
         let mut held: Vec<HeldAttachment> = Vec::with_capacity(resolved.len());
         for Resolved { attachment, data } in resolved {
             external += attachment.length;
@@ -555,7 +582,9 @@ impl Editing<'_> {
             };
             held.push(HeldAttachment { attachment, data });
         }
-        let body = self.writer.append(&encode_body(json, &held))?;
+        self.body.clear();
+        put_body(&mut self.body, &self.json, &held);
+        let body = self.writer.append(&self.body)?;
         Ok(Known { deleted, body, external, attached })
     }
 
@@ -564,24 +593,22 @@ impl Editing<'_> {
     fn finish(self) -> Result<DbRoots> {
         let Editing { documents, locals, purges, mut roots, writer, before, shapes, .. } = self;
         let (mut by_id, mut by_seq) = (Vec::new(), Vec::new());
-        for (id, slot) in documents {
-            if !slot.changed {
+        for slot in documents {
+            let Slot { id, stored_seq, tree, seq, changed } = slot;
+            if !changed {
                 continue;
             }
-            if let Some(seq) = slot.stored_seq
+            if let Some(seq) = stored_seq
                 && !mark::planted("old-sequence-stays")
             {
                 by_seq.push(Edit::remove(seq_key(seq)));
             }
-            if slot.tree.is_empty() {
+            if tree.is_empty() {
                 by_id.push(Edit::remove(id));
                 continue;
             }
-            let leaves = slot.tree.leaves().into_iter();
-            let leaves = leaves.map(|(rev, known)| (rev.clone(), known.deleted)).collect();
-            let entry = SeqEntry { id: id.clone(), leaves };
-            by_seq.push(Edit::put(seq_key(slot.seq), entry.encode()));
-            let record = encode_record(&slot.tree, slot.seq, writer)?;
+            by_seq.push(Edit::put(seq_key(seq), encode_seq_entry(&id, &tree.leaves())));
+            let record = encode_record(&tree, seq, writer)?;
             by_id.push(Edit::put(id, record));
         }
         let cache = &*before.cache;
@@ -599,16 +626,22 @@ impl Editing<'_> {
 
 /// The by_id value of a document; a long revision tree goes into a chunk before it.
 pub(crate) fn encode_record(tree: &DocTree, seq: u64, into: &mut dyn ChunkSink) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    tree.encode(&mut bytes);
-    let place = match bytes.len() {
-        0..=TREE_BYTES_MAX => TreePlace::Inline(&bytes),
-        _ => TreePlace::Chunk(into.append(&bytes)?),
-    };
-    let mut record = Vec::with_capacity(bytes.len().min(TREE_BYTES_MAX) + 24);
-    put_record(&mut record, tree.is_deleted(), seq, Sizes::of(tree), &place);
+    let (deleted, sizes) = (tree.is_deleted(), Sizes::of(tree));
+    let mut record = Vec::with_capacity(RECORD_BYTES_EXPECTED);
+    put_record(&mut record, deleted, seq, sizes, &TreePlace::Inline(&[]));
+    let head = record.len();
+    tree.encode(&mut record);
+    if record.len() - head > TREE_BYTES_MAX {
+        // `head` was the length before the tree.
+        let chunk = into.append(&record[head..])?;
+        record.clear();
+        put_record(&mut record, deleted, seq, sizes, &TreePlace::Chunk(chunk));
+    }
     Ok(record)
 }
+
+/// Room for the record of a document that was written once.
+const RECORD_BYTES_EXPECTED: usize = 64;
 
 /// Content that the document has already is not written again.
 fn shared_or(held: &[HeldAttachment], attachment: Attachment, data: ResolvedData) -> Resolved {
@@ -629,6 +662,7 @@ fn for_this_edit(result: Result<Rev>) -> Result<Result<Rev>> {
             ErrorClass::Conflict
             | ErrorClass::BadInput
             | ErrorClass::Missing
+            | ErrorClass::Cancelled
             | ErrorClass::Limit => Ok(Err(error)),
             _ => Err(error),
         },

@@ -276,7 +276,7 @@ impl Database {
             Err(Error::Corrupt(_) | Error::TooLarge { .. })
                 if group.len() > 1 && !mark::planted("group-fails-together") =>
             {
-                mark::hit("group-tried-alone");
+                mark::hit("group-taken-apart");
                 let alone = |request: &Request| {
                     let replies = self.run(std::slice::from_ref(request))?;
                     replies.into_iter().next().ok_or_else(|| self.poisoned())

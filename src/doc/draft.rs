@@ -132,9 +132,13 @@ impl Draft {
             id: None,
             path: RevPath::default(),
             deleted: false,
-            body: Vec::with_capacity(members.len()),
+            body: Vec::new(),
             attachments: Vec::new(),
         };
+        if !members.iter().any(|(name, _)| name.starts_with('_')) {
+            return Ok(Draft { body: members, ..draft });
+        }
+        draft.body.reserve_exact(members.len());
         let mut has_revisions = false;
         for (name, value) in members {
             match (name.as_str(), value) {

@@ -21,11 +21,24 @@ pub const DEPTH_MAX: usize = 1024;
 /// Digits that a whole number may have; what takes quadratic time stays short.
 pub const DIGITS_MAX: usize = 100_000;
 
-/// Members for which an object has room from the start.
-const MEMBERS_EXPECTED: usize = 8;
-
 /// From this many members on, doubled names are looked for with a set instead of pair by pair.
 const MEMBERS_HASHED_MIN: usize = 24;
+
+/// Members for which the outermost object has room from the beginning; most documents have fewer.
+const MEMBERS_EXPECTED: usize = 16;
+
+/// For each byte, whether a string's text stops there: quote, backslash, control characters.
+const ENDS_PLAIN_TEXT: [bool; 256] = {
+    let mut ends = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        ends[control] = true;
+        control += 1;
+    }
+    ends[b'"' as usize] = true;
+    ends[b'\\' as usize] = true;
+    ends
+};
 
 impl Json {
     /// Reads one JSON text, with white space around it.
@@ -102,7 +115,8 @@ impl Parser<'_> {
                     return Ok(Some(Json::Object(Vec::new())));
                 }
                 let name = self.name()?;
-                return self.push(Open::Object(Vec::with_capacity(MEMBERS_EXPECTED), name));
+                let room = if self.open.is_empty() { MEMBERS_EXPECTED } else { 0 };
+                return self.push(Open::Object(Vec::with_capacity(room), name));
             }
             Some(b'[') => {
                 self.at += 1;
@@ -134,15 +148,21 @@ impl Parser<'_> {
 
     /// Puts a finished value into the container around it, and closes that if it ends here.
     fn finish_value(&mut self, value: Json) -> Result<Finished> {
-        match self.open.last_mut() {
+        let in_array = match self.open.last_mut() {
             None => return Ok(Finished::Whole(value)),
-            Some(Open::Array(items)) => items.push(value),
-            Some(Open::Object(members, name)) => members.push((std::mem::take(name), value)),
-        }
+            Some(Open::Array(items)) => {
+                items.push(value);
+                true
+            }
+            Some(Open::Object(members, name)) => {
+                members.push((std::mem::take(name), value));
+                false
+            }
+        };
         self.skip_space();
-        match (self.peek(), self.open.last()) {
-            (Some(b','), Some(Open::Array(_))) => self.at += 1,
-            (Some(b','), Some(Open::Object(..))) => {
+        match (self.peek(), in_array) {
+            (Some(b','), true) => self.at += 1,
+            (Some(b','), false) => {
                 self.at += 1;
                 self.skip_space();
                 let next = self.name()?;
@@ -150,14 +170,14 @@ impl Parser<'_> {
                     *name = next;
                 }
             }
-            (Some(b']'), Some(Open::Array(_))) | (Some(b'}'), Some(Open::Object(..))) => {
+            (Some(b']'), true) | (Some(b'}'), false) => {
                 self.at += 1;
                 return Ok(match self.open.pop() {
                     Some(Open::Array(items)) => Finished::Container(Json::Array(items)),
                     Some(Open::Object(members, _)) => {
                         Finished::Container(Json::Object(keep_last(members)))
                     }
-                    None => Finished::Member,
+                    None => unreachable!("a container was open"),
                 });
             }
             _ => return Err(self.bad("a comma or a closing bracket")),
@@ -198,7 +218,7 @@ impl Parser<'_> {
     /// Takes what stands in a string up to the next quote, backslash or control character.
     fn plain_text(&mut self) -> Result<&str> {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        let special = |&byte: &u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        let special = |&byte: &u8| ENDS_PLAIN_TEXT[usize::from(byte)];
         let length = rest.iter().position(special).unwrap_or(rest.len());
         match std::str::from_utf8(rest.get(..length).unwrap_or_default()) {
             Ok(text) => {

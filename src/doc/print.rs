@@ -15,10 +15,22 @@
 //! stored only in the sign of zero.
 
 use std::fmt;
-use std::io::Write as _;
 
 use crate::mark;
 use crate::vocabulary::{Json, Number};
+
+/// For each byte, whether it is escaped in a string.
+const IS_ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut control = 0;
+    while control < 0x20 {
+        escaped[control] = true;
+        control += 1;
+    }
+    escaped[b'"' as usize] = true;
+    escaped[b'\\' as usize] = true;
+    escaped
+};
 
 /// From here on a double is always written with an exponent.
 const EXPONENT_MIN: f64 = 9_007_199_254_740_992.0;
@@ -186,12 +198,6 @@ fn digit_count(value: i64) -> i64 {
     digits + i64::from(value < 0)
 }
 
-fn put_integer(value: i64, out: &mut Vec<u8>) {
-    // Writing into memory does not fail.
-    let written = write!(out, "{value}");
-    debug_assert!(written.is_ok());
-}
-
 fn put_zeros(count: i64, out: &mut Vec<u8>) {
     out.extend((0..count).map(|_| b'0'));
 }
@@ -202,30 +208,47 @@ fn put_all(out: &mut Vec<u8>, pieces: &[&[u8]]) {
     }
 }
 
+fn put_integer(value: i64, out: &mut Vec<u8>) {
+    // An `i64` has at most 19 digits.
+    let mut digits = [0; 19];
+    let (mut at, mut rest) = (digits.len(), value.unsigned_abs());
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
 fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
-    let bytes = text.as_bytes();
-    let mut copied = 0;
-    for (index, &byte) in bytes.iter().enumerate() {
+    let mut rest = text.as_bytes();
+    while let Some(index) = rest.iter().position(|&byte| IS_ESCAPED[usize::from(byte)]) {
+        // `index` is a position in `rest`.
+        let (byte, behind) = (rest[index], &rest[index + 1..]);
+        out.extend_from_slice(&rest[..index]);
+        rest = behind;
         let short = match byte {
-            b'"' | b'\\' => byte,
             0x08 => b'b',
             0x09 => b't',
             0x0a => b'n',
             0x0c => b'f',
             0x0d => b'r',
             0x00..=0x1f => b'u',
-            _ => continue,
+            _ => byte,
         };
-        // `copied <= index < bytes.len()`, since every step moves `copied` to one behind `index`.
-        out.extend_from_slice(&bytes[copied..index]);
-        copied = index + 1;
         out.extend_from_slice(&[b'\\', short]);
         if short == b'u' {
             out.extend_from_slice(format!("{byte:04X}").as_bytes());
         }
     }
-    out.extend_from_slice(&bytes[copied..]);
+    out.extend_from_slice(rest);
     out.push(b'"');
 }
 

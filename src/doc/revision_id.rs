@@ -137,13 +137,20 @@ impl TermHasher {
         Digest(self.md5.finalize().into())
     }
 
+    #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
         if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            self.md5.update(&self.buffer);
-            self.buffer.clear();
-            if bytes.len() > BUFFER_BYTES {
-                return self.md5.update(bytes);
-            }
+            return self.hash_buffer_and(bytes);
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    #[cold]
+    fn hash_buffer_and(&mut self, bytes: &[u8]) {
+        self.md5.update(&self.buffer);
+        self.buffer.clear();
+        if bytes.len() > BUFFER_BYTES {
+            return self.md5.update(bytes);
         }
         self.buffer.extend_from_slice(bytes);
     }

@@ -28,10 +28,19 @@ struct RealFile {
 }
 
 struct RealLock {
-    _file: File,
+    file: File,
 }
 
 impl DiskLock for RealLock {}
+
+impl Drop for RealLock {
+    /// Unlocks by name. Closing is not enough: a process that is being started holds copies of all
+    /// open files for a moment, and the lock with them.
+    fn drop(&mut self) {
+        // If the system refuses, closing still unlocks it a little later.
+        let _ = self.file.unlock();
+    }
+}
 
 impl RealFile {
     fn boxed(file: File, path: &Path) -> Result<Box<dyn DiskFile>> {
@@ -73,7 +82,7 @@ impl Disk for RealDisk {
             .open(path)
             .map_err(|error| Error::io("open lock file", path, error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Box::new(RealLock { _file: file }))),
+            Ok(()) => Ok(Some(Box::new(RealLock { file }))),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(Error::io("lock", path, error)),
         }

@@ -8,6 +8,7 @@
 //! pointers ends whatever the file holds.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::block;
@@ -30,7 +31,7 @@ pub const POINTER_BYTES: usize = 14;
 /// assert_eq!(&*chunks.read(first)?, b"one");
 /// # Ok::<(), rereduce::Error>(())
 /// ```
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pointer {
     pub(crate) offset: u64,
     pub(crate) length: u32,
@@ -82,14 +83,29 @@ impl Pointer {
         out.extend_from_slice(&self.checksum.to_le_bytes());
     }
 
+    /// The stored form read once more, where [`Pointer::decode`] accepted it before.
+    pub(crate) fn from_stored(bytes: &[u8; POINTER_BYTES]) -> Pointer {
+        let [a, b, c, d, e, f, rest @ ..] = *bytes;
+        let [g, h, i, j, k, l, m, n] = rest;
+        Pointer {
+            offset: u64::from_le_bytes([a, b, c, d, e, f, 0, 0]),
+            length: u32::from_le_bytes([g, h, i, j]),
+            checksum: u32::from_le_bytes([k, l, m, n]),
+        }
+    }
+
     /// Reads the stored form; `None` if there are too few bytes or if no chunk can begin there.
     pub fn decode(reader: &mut Reader<'_>) -> Option<Pointer> {
-        let low = reader.array::<6>()?;
-        let mut offset = [0; 8];
-        offset[..6].copy_from_slice(&low);
-        let offset = u64::from_le_bytes(offset);
-        let pointer = Pointer { offset, length: reader.u32()?, checksum: reader.u32()? };
+        let pointer = Pointer::from_stored(reader.take(POINTER_BYTES)?.first_chunk()?);
+        let offset = pointer.offset;
         (block::skip_marker(offset) == offset && pointer.end().is_some()).then_some(pointer)
+    }
+}
+
+impl Hash for Pointer {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // Hardly ever do two chunks begin at one place.
+        state.write_u64(self.offset);
     }
 }
 

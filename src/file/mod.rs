@@ -7,8 +7,8 @@
 //!
 //! Rooms, bottom up: `block` (the 2,048-byte grid and its markers), `chunk` (checksummed byte
 //! strings under checked pointers), `header` (whose file is this), `footer` (where are the roots),
-//! `open` (reading), `recover` (which commit stands), `history` (older commits), `writer` (the
-//! commit protocols), `inspect` (what lies in a file, for people).
+//! `open` and `read_ahead` (reading), `recover` (which commit stands), `history` (older commits),
+//! `writer` (the commit protocols), `inspect` (what lies in a file, for people).
 //!
 //! Invariant: bytes that were written are never changed; whatever a crash leaves behind the last
 //! whole footer is garbage that later commits step over.
@@ -20,6 +20,7 @@ mod header;
 pub(crate) mod history;
 mod inspect;
 mod open;
+mod read_ahead;
 mod recover;
 mod writer;
 
@@ -33,6 +34,7 @@ pub(crate) use footer::{Footer, Payload};
 pub use header::{FORMAT_VERSION, FileId, Header};
 pub use inspect::{FileMap, FooterSeen};
 pub use open::{OpenFile, sibling};
+pub(crate) use read_ahead::ReadAhead;
 pub(crate) use recover::newest_whole;
 pub use recover::{Recovered, RecoveryReport, SkipReason, SkippedFooter, recover};
 pub(crate) use writer::FileWriter;

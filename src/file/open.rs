@@ -27,7 +27,7 @@ use crate::mark;
 /// # Ok::<(), rereduce::Error>(())
 /// ```
 pub struct OpenFile {
-    pub(crate) disk_file: Box<dyn DiskFile>,
+    disk_file: Box<dyn DiskFile>,
     path: PathBuf,
     header: Header,
     /// The file is at least this long; it never shrinks.
@@ -45,7 +45,7 @@ impl OpenFile {
     pub fn create(env: &Env, path: &Path, database: FileId) -> Result<OpenFile> {
         let temporary = sibling(path, "create");
         let created = OpenFile::create_unnamed(env, &temporary, path, database)?;
-        created.disk_file.sync()?;
+        created.sync()?;
         env.disk.rename(&temporary, path)?;
         if !mark::planted("create-without-directory-sync") {
             env.disk.sync_dir(path)?;
@@ -130,7 +130,7 @@ impl OpenFile {
 
     /// Bytes in the file now.
     pub fn size(&self) -> Result<u64> {
-        let size = self.disk_file.size()?;
+        let size = self.disk_file.size().map_err(|error| error.about(&self.path))?;
         self.known_size.fetch_max(size, Ordering::Relaxed);
         Ok(size)
     }
@@ -138,6 +138,26 @@ impl OpenFile {
     /// Chunks read from the disk through this file so far.
     pub fn chunks_read(&self) -> u64 {
         self.chunks_read.load(Ordering::Relaxed)
+    }
+
+    /// Appends bytes; see [`DiskFile::append`]. Errors speak of the name that the file is for.
+    pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64> {
+        self.disk_file.append(bytes).map_err(|error| error.about(&self.path))
+    }
+
+    /// Writes the same bytes once more; see [`DiskFile::rewrite_same`].
+    pub(crate) fn rewrite_same(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.disk_file.rewrite_same(offset, bytes).map_err(|error| error.about(&self.path))
+    }
+
+    /// Flushes; see [`DiskFile::sync`].
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.disk_file.sync().map_err(|error| error.about(&self.path))
+    }
+
+    /// Gives the file the permissions of another; see [`DiskFile::copy_attributes`].
+    pub(crate) fn copy_attributes(&self, other: &Path) -> Result<()> {
+        self.disk_file.copy_attributes(other)
     }
 
     /// Damage in this file at `offset`.
@@ -156,7 +176,8 @@ impl OpenFile {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));
         }
         let mut bytes = vec![0; length];
-        let count = self.disk_file.read_at(offset, &mut bytes)?;
+        let read = self.disk_file.read_at(offset, &mut bytes);
+        let count = read.map_err(|error| error.about(&self.path))?;
         if count < length {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));
         }

@@ -335,11 +335,14 @@ impl<R: Roots> CommittedFile<R> {
 
     /// For a handle that only reads: looks whether the file grew or was swapped.
     fn refresh(&self) -> Result<()> {
+        // Before the state: one thread at a time looks, so that none publishes what it saw before
+        // another one found something newer.
+        let first = (!mark::planted("readers-look-side-by-side")).then(|| locked(&self.recovery));
         let state = self.published.load();
         let here = self.env.disk.identity(&self.path)?;
         let swapped = here.is_some_and(|here| Some(here) != state.file.identity().ok());
         let swapped = swapped && !mark::planted("reader-stays-on-old-file");
-        let mut report = locked(&self.recovery);
+        let mut report = first.unwrap_or_else(|| locked(&self.recovery));
         if !swapped && state.file.size()? == report.file_bytes {
             return Ok(());
         }
@@ -354,12 +357,16 @@ impl<R: Roots> CommittedFile<R> {
             (state.file.clone(), state.cache.clone())
         };
         let recovered = recover(&file)?;
-        *report = recovered.report.clone();
+        if mark::planted("failed-look-remembered") {
+            *report = recovered.report.clone();
+        }
         let newer = recovered.head.as_ref().map(Footer::id) != state.id();
         if newer || swapped {
             let state = state_of(&file, cache, &recovered)?;
             self.published.publish(Arc::new(state));
         }
+        // Last, so that a look that failed is not taken for one that found nothing.
+        *report = recovered.report;
         Ok(())
     }
 
@@ -452,7 +459,7 @@ impl<R: Roots> CommittedFile<R> {
         let mut into = FileWriter::begin(Arc::new(file), reached.number(), self.options.protocol);
         let mut copied = copier.copy(&reached, &mut into)?;
         for _ in 0..FREE_ROUNDS_MAX {
-            if watch().is_break() {
+            if watch().is_break() && !mark::planted("cancelled-compaction-swaps") {
                 return Err(Error::Cancelled { operation: "compaction" });
             }
             let now = self.published.load();
@@ -484,6 +491,8 @@ impl<R: Roots> CommittedFile<R> {
         if writing.writer.is_poisoned() {
             return Err(Error::Poisoned { path: self.path.clone() });
         }
+        // Uploads whose chunks wait for their edit take them from the old file.
+        writing.writer.leave()?;
         let now = self.published.load();
         // The second bug is that nobody notices the first.
         let unfinished =
@@ -503,7 +512,7 @@ impl<R: Roots> CommittedFile<R> {
         into.seal()?;
         // spec: COMPACT-6
         if !mark::planted("permissions-not-kept") {
-            into.file().disk_file.copy_attributes(&self.path)?;
+            into.file().copy_attributes(&self.path)?;
         }
         self.rename_over(target, writing, &now)?;
         let cache = match mark::planted("swap-keeps-the-cache") {

@@ -18,12 +18,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::btree::{self, Builder, Checked, NodeCache, Shape, Tree, TreeOptions};
+use crate::btree::{
+    self, Builder, CachedNodes, Checked, NodeCache, Shape, Tree, TreeOptions, Value,
+};
 use crate::codec::Reader;
 use crate::commit_queue::CommitQueue;
 use crate::env::{Access, Env};
 use crate::error::{Error, Result};
-use crate::file::{CommitId, FileWriter, Protocol, RecoveryReport, WriteCounts};
+use crate::file::{CommitId, FileWriter, Protocol, ReadAhead, RecoveryReport, WriteCounts};
 use crate::kv::{KvSnapshot, OrderedKv, Visit};
 use crate::reduce::{Count, Reducer};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -125,6 +127,19 @@ impl Store {
             shape: Shape { options: tree, reducer },
             value_bytes_max,
         })
+    }
+
+    /// Opens commit `number` of the file at `path` for reading, even where a newer commit is
+    /// damaged and [`Store::open`] refuses.
+    pub fn open_commit(
+        env: &Env,
+        path: &Path,
+        number: u64,
+        options: &StoreOptions,
+    ) -> Result<StoreSnapshot> {
+        let state = CommittedFile::open_commit(env, path, number, options.cache_bytes)?;
+        let shape = Shape { options: options.tree.clone(), reducer: options.reducer.clone() };
+        Ok(StoreSnapshot { state: Arc::new(state), shape })
     }
 
     /// Applies all of `edits`, or none, and returns the number of the commit that has them once it
@@ -244,12 +259,13 @@ struct TreeCopier<'a> {
 }
 
 impl Copier<Tree> for TreeCopier<'_> {
+    // spec: COMPACT-6
     fn copy(&mut self, from: &Committed<Tree>, into: &mut FileWriter) -> Result<Tree> {
         let mut builder = Builder::new(self.shape);
-        for row in from.roots.iter(&from.nodes(), KeyRange::all(), Direction::Ascending) {
-            let (key, value) = row?;
-            builder.push(into, &key, &value)?;
-        }
+        let ahead = ReadAhead::new(&from.file);
+        let nodes = CachedNodes::new(&ahead, &from.cache);
+        from.roots
+            .try_scan(&nodes, &KeyRange::all(), &mut |key, value| builder.push(into, key, value))?;
         builder.finish(into)
     }
 
@@ -329,6 +345,12 @@ impl StoreSnapshot {
     /// The value of `key`. Cost: one node read for each level of the tree, less what is cached.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>> {
         self.state.roots.get(&self.state.nodes(), key)
+    }
+
+    /// The value of `key`, borrowed from the node that holds it. Cost: as [`StoreSnapshot::get`],
+    /// without the copy.
+    pub fn find(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.state.roots.find(&self.state.nodes(), key)
     }
 
     /// Visits the rows of `range` in `direction` until the range or the visitor ends.

@@ -107,7 +107,8 @@ pub enum Which {
 /// let op: DbOp = "edit a@winner=5 b@new=-".parse().unwrap();
 /// let edit = |id: &str, base, body| DocEdit { id: id.into(), base, body };
 /// assert_eq!(op, DbOp::Edit(vec![edit("a", Base::Winner, Some(5)), edit("b", Base::New, None)]));
-/// assert_eq!("merge a@leaf0+x+y~2=7".parse::<DbOp>().unwrap().to_string(), "merge a@leaf0+x+y~2=7");
+/// let line = "merge a@leaf0+x+y~2=7";
+/// assert_eq!(line.parse::<DbOp>().unwrap().to_string(), line);
 /// assert!("edit a".parse::<DbOp>().is_err());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

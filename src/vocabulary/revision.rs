@@ -1,6 +1,8 @@
 //! Revisions as CouchDB names them: `GENERATION-ID`.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 
 use crate::error::{Error, Result};
@@ -18,18 +20,63 @@ use crate::error::{Error, Result};
 /// let odd: RevId = "abc".parse().unwrap();
 /// assert_eq!(odd.to_string(), "abc");
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RevId(Box<[u8]>);
+#[derive(Clone)]
+pub struct RevId(Held);
+
+/// Ids as long as CouchDB's own stand in place: a batch of edits copies thousands of them.
+#[derive(Clone)]
+enum Held {
+    Short { length: u8, bytes: [u8; 16] },
+    Long(Box<[u8]>),
+}
 
 impl RevId {
     /// An id of exactly these bytes.
-    pub fn from_bytes(bytes: impl Into<Box<[u8]>>) -> RevId {
-        RevId(bytes.into())
+    pub fn from_bytes(id: impl AsRef<[u8]>) -> RevId {
+        let id = id.as_ref();
+        let mut bytes = [0; 16];
+        match bytes.get_mut(..id.len()) {
+            Some(short) => {
+                short.copy_from_slice(id);
+                RevId(Held::Short { length: id.len() as u8, bytes })
+            }
+            None => RevId(Held::Long(id.into())),
+        }
     }
 
     /// The stored form.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            // `from_bytes` took the length from what it copied in.
+            Held::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Held::Long(bytes) => bytes,
+        }
+    }
+}
+
+impl PartialEq for RevId {
+    fn eq(&self, other: &RevId) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for RevId {}
+
+impl PartialOrd for RevId {
+    fn partial_cmp(&self, other: &RevId) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for RevId {
+    fn cmp(&self, other: &RevId) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for RevId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
@@ -39,22 +86,23 @@ impl FromStr for RevId {
     fn from_str(text: &str) -> Result<RevId> {
         // An empty id is one too: CouchDB takes `1-` for a revision.
         if text.len() != 32 {
-            return Ok(RevId(text.as_bytes().into()));
+            return Ok(RevId::from_bytes(text));
         }
         let digits = u128::from_str_radix(text, 16).map_err(|_| bad_revision(text))?;
         if text.starts_with('+') {
             return Err(bad_revision(text));
         }
-        Ok(RevId(Box::new(digits.to_be_bytes())))
+        Ok(RevId::from_bytes(digits.to_be_bytes()))
     }
 }
 
 impl fmt::Display for RevId {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.len() != 16 {
-            return out.write_str(&String::from_utf8_lossy(&self.0));
+        let bytes = self.as_bytes();
+        match <[u8; 16]>::try_from(bytes) {
+            Ok(digest) => write!(out, "{:032x}", u128::from_be_bytes(digest)),
+            Err(_) => out.write_str(&String::from_utf8_lossy(bytes)),
         }
-        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
     }
 }
 

@@ -154,6 +154,10 @@ fn damage_is_found_by_check_and_refused_by_opening() {
     ran.fails(1, "restore a copy");
     assert!(ran.out.contains("damaged"), "{ran:?}");
     assert!(desk.run("check db --json").out.contains("\"sound\":false"));
+    std::fs::write(desk.path("db"), with_a_damaged_root(desk.run_inspect(&whole), &whole)).unwrap();
+    let ran = desk.run("inspect db --tree --chunks");
+    ran.fails(4, "damaged");
+    assert!(ran.out.contains("verified") && ran.out.contains("documents, by id"), "{ran:?}");
     let mut bytes = whole.clone();
     bytes[..64].fill(7);
     bytes[1024..1088].fill(7);
@@ -174,6 +178,17 @@ fn damage_is_found_by_check_and_refused_by_opening() {
     assert!(matches!(ran.code, Some(0 | 4)), "{ran:?}");
     assert!(desk.run("inspect db").done().contains("torn"));
     desk.run("get db 2012-01-05 --commit 1").done();
+}
+
+/// The file with damage in the chunk before its last commit's footer: the last root written.
+fn with_a_damaged_root(footers: Vec<usize>, whole: &[u8]) -> Vec<u8> {
+    let mut bytes = whole.to_vec();
+    let commit = footers[footers.len() - 2];
+    let last = bytes[..commit].iter().rposition(|byte| *byte != 0 && *byte != 0x5a).unwrap();
+    for byte in &mut bytes[last - 400..=last] {
+        *byte ^= 1;
+    }
+    bytes
 }
 
 impl Desk {

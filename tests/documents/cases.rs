@@ -268,13 +268,13 @@ fn two_revisions_of_one_document_in_one_batch_are_as_two_batches() {
 
 fn two_revisions_in_one_batch() {
     let (x, y) = (revision("2-b a"), revision("2-c a"));
-    let foo = |json: &String| ("foo", json.clone());
+    let document = |json: &String| ("foo", json.clone());
     let histories: [Vec<Vec<(&str, String)>>; 5] = [
-        vec![vec![foo(&x), foo(&y)]],
-        vec![vec![foo(&x)], vec![foo(&y)]],
-        vec![vec![foo(&x), foo(&y)], vec![foo(&x), foo(&y)]],
-        vec![vec![foo(&y), foo(&x), foo(&y)]],
-        vec![vec![foo(&x)], vec![foo(&y), foo(&x)]],
+        vec![vec![document(&x), document(&y)]],
+        vec![vec![document(&x)], vec![document(&y)]],
+        vec![vec![document(&x), document(&y)], vec![document(&x), document(&y)]],
+        vec![vec![document(&y), document(&x), document(&y)]],
+        vec![vec![document(&x)], vec![document(&y), document(&x)]],
     ];
     for history in histories {
         let db = TestDb::new();
@@ -289,9 +289,9 @@ fn two_revisions_in_one_batch() {
     }
     // With an edit of the document between.
     let db = TestDb::new();
-    db.merge(edits(&[foo(&x)])).unwrap();
+    db.merge(edits(&[document(&x)])).unwrap();
     db.put("foo", r#"{"_rev":"2-b"}"#).unwrap();
-    let merged = db.merge(edits(&[foo(&x), foo(&y)])).unwrap();
+    let merged = db.merge(edits(&[document(&x), document(&y)])).unwrap();
     assert!(merged.iter().all(Result::is_ok), "a replicated revision never conflicts");
     assert_eq!(db.leaves("foo").len(), 2);
     assert_eq!(db.snap().info().update_seq, 3);

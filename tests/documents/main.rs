@@ -1,7 +1,8 @@
 //! Documents as a database keeps them: CouchDB's recorded answers, and known faults of others.
 
 mod cases;
-mod hook;
+#[path = "../storage/disks.rs"]
+mod disks;
 mod recordings;
 mod replay;
 mod requirements;

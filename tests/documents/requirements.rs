@@ -1,6 +1,7 @@
 //! What `spec/database.md` promises, each in a small history.
 
-use std::sync::{Arc, Barrier};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
 use rereduce::db::{ChangesOptions, Database, DatabaseOptions, DbRule, DocEdit};
@@ -9,8 +10,9 @@ use rereduce::env::{Env, MemoryDisk};
 use rereduce::mark;
 use rereduce::vocabulary::{KeyRange, Rev};
 use rereduce::{Error, Result};
+use rereduce_crash_sim::Verb;
 
-use crate::hook::HookDisk;
+use crate::disks::Hooked;
 use crate::support::{TestDb, body, on, options, replicate, rev, revision, turns_red};
 
 // spec: DB-1, REVTREE-10
@@ -87,7 +89,18 @@ fn damaged_document_in_a_group() {
     db.close().unwrap();
     let disk = MemoryDisk::new();
     disk.place("db".as_ref(), damaged(&db.disk, b"a body to be damaged"));
-    let db = Database::open(on(&disk), "db".as_ref(), options()).unwrap();
+    // A flush takes until all four have come, so that those who come meanwhile share a commit.
+    let come = Arc::new(AtomicUsize::new(0));
+    let seen = come.clone();
+    let slow = Hooked::new(disk, move |verb, _| {
+        while verb == Verb::Sync && !seen.load(Ordering::SeqCst).is_multiple_of(4) {
+            std::thread::yield_now();
+        }
+        (0..100).for_each(|_| std::thread::yield_now());
+        Ok(())
+    });
+    let env = Env { disk: Arc::new(slow), ..Env::memory() };
+    let db = Database::open(env, "db".as_ref(), options()).unwrap();
     let planted = mark::planted_here();
     let bad = format!(r#"{{"_rev":"{base}","_attachments":{{"t":{{"stub":true}}}}}}"#);
     for round in 0..10_000 {
@@ -98,10 +111,11 @@ fn damaged_document_in_a_group() {
                 _ => DocEdit::parse(&format!("d{round}-{writer}"), b"{}"),
             };
             barrier.wait();
+            come.fetch_add(1, Ordering::SeqCst);
             let before = mark::plant(planted);
             let replied = db.edit(vec![edit.unwrap()]);
             mark::plant(before);
-            (writer, replied, mark::hits().contains_key("group-tried-alone"))
+            (writer, replied, mark::hits().contains_key("group-taken-apart"))
         };
         let outcomes: Vec<_> = std::thread::scope(|scope| {
             let writers: Vec<_> = (0..4).map(|writer| scope.spawn(move || write(writer))).collect();
@@ -256,14 +270,21 @@ fn a_reader_that_waits_is_woken_by_a_commit_after_its_look() {
 
 /// A commit is made in the middle of the reader's look, which therefore does not see it.
 fn commit_between_look_and_wait() {
-    let disk = HookDisk::default();
-    let env = Env { disk: Arc::new(disk.clone()), ..Env::memory() };
+    let in_a_read: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> = Arc::default();
+    let waiting = in_a_read.clone();
+    let disk = Hooked::new(MemoryDisk::new(), move |verb, _| {
+        // Taken out first: what it does may read.
+        let late = waiting.lock().unwrap().take_if(|_| verb == Verb::Read);
+        late.into_iter().for_each(|late| late());
+        Ok(())
+    });
+    let env = Env { disk: Arc::new(disk), ..Env::memory() };
     let options = DatabaseOptions { cache_bytes: 0, ..DatabaseOptions::default() };
     let db = Arc::new(Database::open(env, "db".as_ref(), options).unwrap());
     let edit = |id: &str| vec![DocEdit::parse(id, b"{}").unwrap()];
     db.edit(edit("a")).unwrap();
     let (writer, late) = (db.clone(), edit("b"));
-    *disk.hook.lock().unwrap() = Some(Box::new(move || drop(writer.edit(late).unwrap())));
+    *in_a_read.lock().unwrap() = Some(Box::new(move || drop(writer.edit(late).unwrap())));
     let begun = Instant::now();
     let wait = Some(Duration::from_secs(3));
     let found = db.changes(1, &ChangesOptions { wait, ..ChangesOptions::default() }).unwrap();

@@ -1,11 +1,9 @@
-//! Recordings of CouchDB, and a small document store in memory that answers the same requests.
+//! Recordings of CouchDB: its files' leaves, and revision trees the naive way.
 
 // Each test file uses a part of this.
 #![allow(dead_code)]
 
 pub(crate) mod paths;
-pub(crate) mod replay;
-pub(crate) mod store;
 
 use std::path::PathBuf;
 

@@ -2,9 +2,31 @@
 
 use std::collections::BTreeSet;
 
+use rereduce::codec::{Reader, put_varint};
+use rereduce::doc::RevData;
 use rereduce::vocabulary::{Rev, RevPath};
 
-use super::store::Entry;
+/// What the tree keeps of a revision: where its body is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) deleted: bool,
+    pub(crate) body: usize,
+}
+
+impl RevData for Entry {
+    fn is_deleted(&self) -> bool {
+        self.deleted
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, (self.body as u64) << 1 | u64::from(self.deleted));
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Option<Entry> {
+        let packed = reader.varint()?;
+        Some(Entry { deleted: packed & 1 == 1, body: (packed >> 1) as usize })
+    }
+}
 
 /// Data that follows from the revision: in these tests an id that begins with `x` is a deletion.
 pub(crate) fn entry(rev: &Rev) -> Entry {

@@ -8,7 +8,7 @@ use rereduce::doc::Show;
 use rereduce::env::{Disk, MemoryDisk};
 use rereduce::file::sibling;
 use rereduce::vocabulary::{Direction, Rev};
-use rereduce::{Error, ErrorClass};
+use rereduce::{Error, ErrorClass, mark};
 
 use crate::support::{KINDS, PATH, bytes_of, class, error, on, rows_of, unwatched};
 use crate::torn::sample;
@@ -105,16 +105,22 @@ fn open(disk: &MemoryDisk) -> Database {
     Database::open(on(disk), Path::new(PATH), options).unwrap()
 }
 
-fn edit(db: &Database, id: &str, json: &str) -> Rev {
+pub(crate) fn edit(db: &Database, id: &str, json: &str) -> Rev {
     db.edit(vec![DocEdit::parse(id, json.as_bytes()).unwrap()]).unwrap().remove(0).unwrap()
 }
 
-fn merge(db: &Database, id: &str, json: &str) {
+pub(crate) fn merge(db: &Database, id: &str, json: &str) {
     db.merge(vec![DocEdit::parse(id, json.as_bytes()).unwrap()]).unwrap().remove(0).unwrap();
 }
 
 /// Attaches `content` under `name` to a new document or to revision `base`.
-fn attach(db: &Database, id: &str, base: Option<&Rev>, name: &str, content: &[u8]) -> Rev {
+pub(crate) fn attach(
+    db: &Database,
+    id: &str,
+    base: Option<&Rev>,
+    name: &str,
+    content: &[u8],
+) -> Rev {
     let mut upload = db.upload(name, "application/octet-stream");
     content.chunks(700).for_each(|piece| upload.write(piece).unwrap());
     let rev = base.map_or(String::new(), |rev| format!("\"_rev\":\"{rev}\","));
@@ -125,7 +131,7 @@ fn attach(db: &Database, id: &str, base: Option<&Rev>, name: &str, content: &[u8
 }
 
 /// Everything that a compaction must keep, as text.
-fn told(snapshot: &DbSnapshot) -> Vec<String> {
+pub(crate) fn told(snapshot: &DbSnapshot) -> Vec<String> {
     let mut told = Vec::new();
     let mut ids = Vec::new();
     snapshot
@@ -302,4 +308,37 @@ pub(crate) fn a_compacted_database_is_as_small_as_a_fresh_sorted_load() {
     let (compacted, fresh) = (bytes_of(&random).len(), bytes_of(&fresh).len());
     assert!(before > 2 * fresh, "{before} bytes before");
     assert!(compacted as f64 <= fresh as f64 * 1.02, "{compacted} compacted, {fresh} fresh");
+}
+
+// spec: COMPACT-1, ATTACH-1
+#[test]
+pub(crate) fn an_upload_that_a_compaction_overtakes_arrives_in_the_new_file() {
+    mark::reset();
+    let content: Vec<u8> = (0..5_000_u32).map(|n| (n % 251) as u8).collect();
+    // The compaction comes after so many bytes of the upload, or between it and its edit.
+    for overtaken_at in (0..=content.len()).step_by(500) {
+        let disk = MemoryDisk::new();
+        let db = open(&disk);
+        edit(&db, "other", "{}");
+        let mut upload = db.upload("one", "application/octet-stream");
+        upload.write(&content[..overtaken_at]).unwrap();
+        if overtaken_at < content.len() {
+            db.compact(&mut unwatched()).unwrap();
+        }
+        upload.write(&content[overtaken_at..]).unwrap();
+        let uploaded = upload.finish().unwrap();
+        if overtaken_at == content.len() {
+            db.compact(&mut unwatched()).unwrap();
+        }
+        let json = br#"{"_attachments":{"one":{"follows":true}}}"#;
+        let mut made = DocEdit::parse("a", json).unwrap();
+        made.uploads.push(uploaded);
+        db.edit(vec![made]).unwrap().remove(0).unwrap();
+        drop(db);
+        let snapshot = open(&disk).snapshot().unwrap();
+        let read = snapshot.attachment("a", None, "one").unwrap().read_all().unwrap();
+        assert!(read == content, "overtaken after {overtaken_at} bytes");
+        assert!(snapshot.check().unwrap().is_sound());
+    }
+    assert!(mark::hits().contains_key("upload-crossed-swap"));
 }

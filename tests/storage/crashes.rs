@@ -3,14 +3,17 @@
 //! Invariant: an image opens with all acknowledged writes and all or none of the one in flight,
 //! and opening it writes nothing.
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use rereduce::Result;
+use rereduce::db::{Database, DocEdit};
 use rereduce::file::sibling;
 use rereduce_crash_sim::{
     Entry, FaultKind, FaultModel, Image, Scene, SimDisk, choices, environment,
 };
 
+use crate::compaction::{attach, edit, merge, told};
 use crate::support::{BLOCK, Handle, KINDS, Kind, PAIR, PATH, Rows};
 use crate::torn::{Sample, sample};
 
@@ -37,29 +40,23 @@ pub(crate) fn images_at(
 }
 
 /// A run whose acknowledged states are known: `states[n]` after `n` operations.
-struct Run {
+struct Run<S> {
     disk: SimDisk,
-    states: Vec<Rows>,
+    states: Vec<S>,
 }
 
-impl Run {
-    fn new(disk: SimDisk, state: Rows) -> Run {
+impl<S: Clone + PartialEq + Debug> Run<S> {
+    fn new(disk: SimDisk, state: S) -> Run<S> {
         Run { disk, states: vec![state] }
     }
 
     /// Does something that leaves the database as `state`, with notes for the judge.
-    fn step(&mut self, state: Rows, work: impl FnOnce() -> Result<()>) {
+    fn step(&mut self, state: S, work: impl FnOnce() -> Result<()>) {
         let number = self.states.len();
         self.disk.note(Entry::Began(number));
         work().unwrap();
         self.disk.note(Entry::Acknowledged(number));
         self.states.push(state);
-    }
-
-    fn put(&mut self, handle: &Handle, key: &str, value: &str) {
-        let mut state = self.states.last().unwrap().clone();
-        state.insert(key.to_owned(), value.to_owned());
-        self.step(state, || handle.put(key, value).map(drop));
     }
 
     fn same(&mut self, work: impl FnOnce() -> Result<()>) {
@@ -70,17 +67,16 @@ impl Run {
     /// how many images there were.
     fn crash_everywhere(
         &self,
-        kind: Kind,
         start: &Image,
-        model: FaultModel,
         sets_max: usize,
-        also: &mut dyn FnMut(&Image),
+        open: &mut dyn FnMut(&Image) -> Result<S>,
     ) -> (Vec<FaultKind>, u64) {
+        let model = FaultModel::POWER;
         let (mut seen, mut images) = (Vec::new(), 0);
         for scene in Scene::all(&self.disk.trace(), start, model) {
             for choice in choices(&scene, model, 1, sets_max) {
                 let (image, kinds) = scene.image(&choice);
-                let found = snapshot_of(kind, &image)
+                let found = open(&image)
                     .unwrap_or_else(|error| panic!("entry {}, {choice}: {error}", scene.entry));
                 let allowed = &self.states[scene.acknowledged..=scene.begun];
                 assert!(
@@ -88,12 +84,19 @@ impl Run {
                     "entry {}, {choice}: {found:?} is none of {allowed:?}",
                     scene.entry
                 );
-                also(&image);
                 images += 1;
                 seen.extend(FaultKind::ALL.into_iter().filter(|kind| kinds.contains(*kind)));
             }
         }
         (seen, images)
+    }
+}
+
+impl Run<Rows> {
+    fn put(&mut self, handle: &Handle, key: &str, value: &str) {
+        let mut state = self.states.last().unwrap().clone();
+        state.insert(key.to_owned(), value.to_owned());
+        self.step(state, || handle.put(key, value).map(drop));
     }
 }
 
@@ -118,11 +121,11 @@ pub(crate) fn recovery_never_gives_a_torn_record_a_fresh_checksum() {
                 assert_eq!(disk.changes(), 0, "recovery writes nothing");
                 assert_eq!(handle.rows().unwrap(), commits[1].0);
                 run.put(&handle, "c", "3");
-                let (_, count) =
-                    run.crash_everywhere(kind, &start, FaultModel::POWER, 10, &mut |image| {
-                        let left = image.bytes(Path::new(PATH)).unwrap();
-                        assert!(left.starts_with(&torn), "torn bytes stay as they are");
-                    });
+                let (_, count) = run.crash_everywhere(&start, 10, &mut |image| {
+                    let left = image.bytes(Path::new(PATH)).unwrap();
+                    assert!(left.starts_with(&torn), "torn bytes stay as they are");
+                    snapshot_of(kind, image)
+                });
                 images += count;
             }
         }
@@ -152,7 +155,7 @@ pub(crate) fn the_rename_of_a_compaction_is_durable_before_success_is_reported()
             run.put(&handle, "c", "4");
             run.same(|| handle.close());
             let (kinds, images) =
-                run.crash_everywhere(kind, &Image::empty(), FaultModel::POWER, 14, &mut |_| {});
+                run.crash_everywhere(&Image::empty(), 14, &mut |image| snapshot_of(kind, image));
             assert!(images > 500, "{images} images");
             for wanted in [FaultKind::LostRename, FaultKind::LostName, FaultKind::DroppedWrite] {
                 assert!(kinds.contains(&wanted), "no image shows {wanted}");
@@ -230,11 +233,56 @@ pub(crate) fn a_database_that_was_created_is_there_after_a_crash() {
         let handle = kind.small().open(&environment(&disk, 1)).unwrap();
         run.put(&handle, "a", "1");
         run.put(&handle, "a", "2");
-        let (_, images) =
-            run.crash_everywhere(kind, &Image::empty(), FaultModel::POWER, 60, &mut |image| {
-                let bytes = image.bytes(Path::new(PATH)).unwrap_or_default();
-                assert!(bytes.is_empty() || bytes.len() >= BLOCK, "renamed when it was whole");
-            });
+        let (_, images) = run.crash_everywhere(&Image::empty(), 60, &mut |image| {
+            let bytes = image.bytes(Path::new(PATH)).unwrap_or_default();
+            assert!(bytes.is_empty() || bytes.len() >= BLOCK, "renamed when it was whole");
+            snapshot_of(kind, image)
+        });
         assert!(images > 100, "{images} images");
     }
+}
+
+// spec: COMMIT-1, RECOVER-1, DB-5, DB-6, COMPACT-7
+#[test]
+pub(crate) fn every_kind_of_write_to_a_database_survives_a_crash_at_every_call() {
+    let disk = SimDisk::new();
+    let handle = Kind::Database.small().open(&environment(&disk, 1)).unwrap();
+    let db = handle.database();
+    let seen = |db: &Database| told(&db.snapshot().unwrap());
+    let mut run = Run::new(disk.clone(), seen(db));
+    // What each does is judged elsewhere; here it is what must be there, whole, or not at all.
+    let mut step = |work: &dyn Fn()| {
+        let number = run.states.len();
+        disk.note(Entry::Began(number));
+        work();
+        disk.note(Entry::Acknowledged(number));
+        run.states.push(seen(db));
+    };
+    step(&|| drop(attach(db, "a", None, "one", &[5; 1_500])));
+    step(&|| drop(edit(db, "b", r#"{"v":1}"#)));
+    step(&|| merge(db, "b", r#"{"_rev":"1-ff","conflict":true}"#));
+    step(&|| drop(edit(db, "_local/seen", r#"{"n":1}"#)));
+    step(&|| {
+        let gone = DocEdit::deletion("b", "1-ff".parse().unwrap()).unwrap();
+        db.edit(vec![gone]).unwrap().remove(0).unwrap();
+    });
+    step(&|| db.set_revs_limit(5).unwrap());
+    step(&|| {
+        let leaves = db.snapshot().unwrap().leaves("b").unwrap();
+        db.purge(vec![("b".into(), vec![leaves[0].0.clone()])]).unwrap();
+    });
+    step(&|| handle.compact().unwrap());
+    step(&|| {
+        let base = db.snapshot().unwrap().leaves("a").unwrap().remove(0).0;
+        attach(db, "a", Some(&base), "two", &[5; 1_500]);
+    });
+    step(&|| handle.close().unwrap());
+    let (_, images) = run.crash_everywhere(&Image::empty(), 12, &mut |image| {
+        let disk = SimDisk::open_image(image);
+        let handle = Kind::Database.small().open(&environment(&disk, image.hash()))?;
+        let snapshot = handle.database().snapshot()?;
+        assert!(snapshot.check()?.is_sound());
+        Ok(told(&snapshot))
+    });
+    assert!(images > 1_000, "{images} images");
 }

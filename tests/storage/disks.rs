@@ -105,6 +105,7 @@ impl DiskFile for HookedFile {
     }
 
     fn identity(&self) -> Result<FileIdentity> {
+        (self.hook)(Verb::Identify, &self.path)?;
         self.below.identity()
     }
 

@@ -6,6 +6,7 @@
 
 use std::path::Path;
 
+use rereduce::db::DocEdit;
 use rereduce::env::Env;
 use rereduce::{Error, ErrorClass, mark};
 use rereduce_crash_sim::{
@@ -306,6 +307,41 @@ pub(crate) fn another_handle_can_tell_that_the_commit_it_sees_was_never_witnesse
         handle.reopen().unwrap();
         handle.put("a", "3").unwrap();
         assert!(seen.is_witnessed().unwrap());
+    }
+}
+
+// spec: COMMIT-5, DB-4
+#[test]
+fn an_upload_that_a_failed_write_has_lost_is_cancelled_and_nothing_is_called_damaged() {
+    for finished in [false, true] {
+        let disk = SimDisk::new();
+        let handle = open(Kind::Database, &environment(&disk, 1)).unwrap();
+        let db = handle.database();
+        let mut upload = db.upload("one", "application/octet-stream");
+        upload.write(&[7; 100_000]).unwrap();
+        let mut early = None;
+        if finished {
+            early = Some(upload.finish().unwrap());
+            upload = db.upload("two", "application/octet-stream");
+        }
+        disk.set_plan(plan(Verb::Append, 1, Failure::new(Errno::NoSpace), false));
+        assert_eq!(class(handle.put("a", "1")), ErrorClass::Io);
+        handle.reopen().unwrap();
+        let uploaded = match early {
+            Some(uploaded) => uploaded,
+            None => {
+                let lost = error(upload.write(&[8; 100_000]));
+                assert_eq!(lost.class(), ErrorClass::Cancelled, "{lost}");
+                continue;
+            }
+        };
+        let mut lost =
+            DocEdit::parse("b", br#"{"_attachments":{"one":{"follows":true}}}"#).unwrap();
+        lost.uploads.push(uploaded);
+        let replies = db.edit(vec![lost, DocEdit::parse("c", b"{}").unwrap()]).unwrap();
+        assert_eq!(class(replies[0].clone()), ErrorClass::Cancelled);
+        assert!(replies[1].is_ok(), "nobody fails for another's upload");
+        assert!(handle.view().unwrap().is_sound().unwrap());
     }
 }
 

@@ -198,7 +198,7 @@ pub(crate) fn a_damaged_document_fails_its_own_edit_and_nobody_elses() {
             mark::reset();
             arrived.fetch_add(1, Ordering::AcqRel);
             let reply = db.edit(vec![edit]);
-            (reply, mark::hits().contains_key("group-tried-alone"))
+            (reply, mark::hits().contains_key("group-taken-apart"))
         };
         let fresh = |id: &str| DocEdit::parse(id, b"{}").unwrap();
         std::thread::scope(|scope| {

@@ -2,11 +2,12 @@
 //! reported fault of systems of this kind, as a test named after what went wrong there.
 //!
 //! ```text
-//! support    one handle for both engines, their model, disks that call back
+//! support    one handle for both engines      disks       disks that call back
 //! torn       tails, footers, headers          errors      calls that fail
-//! crashes    images a crash leaves            compaction  copying while others go on
+//! crashes    images a crash leaves            compaction  what is kept; swap: while others go on
 //! groups     shared commits, waiting          processes   other handles, other processes
-//! history    old commits                      planted     each of these can fail
+//! history    old commits                      layout      roots, covers, order of calls
+//! planted    each of these can fail
 //! ```
 
 mod children;
@@ -16,6 +17,7 @@ mod disks;
 mod errors;
 mod groups;
 mod history;
+mod layout;
 mod planted;
 mod processes;
 mod support;

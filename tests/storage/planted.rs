@@ -5,7 +5,7 @@
 use rereduce::mark;
 use rereduce_crash_sim::guarded;
 
-use crate::{compaction, crashes, errors, groups, history, processes, swap, torn};
+use crate::{compaction, crashes, errors, groups, history, layout, processes, swap, torn};
 
 /// A bug, and a test that must notice it.
 type Row = (&'static str, fn());
@@ -34,6 +34,19 @@ const TORN: &[Row] = &[
     ("close-without-seal", torn::a_clean_close_seals_the_file_so_that_opening_reads_a_few_blocks),
 ];
 
+const LAYOUT: &[Row] = &[
+    ("cover-begins-in-cut-header", torn::what_is_written_behind_a_cut_header_is_found_again),
+    ("failed-look-remembered", layout::a_reader_whose_look_failed_looks_again),
+    ("long-roots-cut-off", layout::a_footer_payload_larger_than_its_frame_comes_back),
+    ("roots-may-lie-behind", layout::roots_that_lie_behind_their_footer_do_not_count),
+    ("large-commit-flushed-once", layout::a_large_commit_flushes_its_data_before_its_footer),
+    (
+        "unsealed-tail-not-rewritten",
+        layout::an_unsealed_tail_is_written_again_before_it_is_built_on,
+    ),
+    ("swap-without-directory-sync", layout::a_compaction_flushes_renames_and_flushes_the_directory),
+];
+
 const FAILING: &[Row] = &[
     ("failed-write-not-poisoned", errors::after_a_failed_append_nothing_trusts_the_old_end_of_file),
     (
@@ -51,6 +64,10 @@ const FAILING: &[Row] = &[
 ];
 
 const CRASHES: &[Row] = &[
+    (
+        "commit-without-flush",
+        crashes::every_kind_of_write_to_a_database_survives_a_crash_at_every_call,
+    ),
     ("footer-checksum-ignored", crashes::recovery_never_gives_a_torn_record_a_fresh_checksum),
     ("commit-without-flush", crashes::recovery_never_gives_a_torn_record_a_fresh_checksum),
     (
@@ -75,6 +92,11 @@ const COMPACTION: &[Row] = &[
         compaction::old_snapshots_stay_readable_and_numbers_go_on_across_a_compaction,
     ),
     (
+        "compaction-copies-for-each-leaf",
+        compaction::revisions_that_share_an_attachment_share_it_in_the_compacted_file,
+    ),
+    ("cancelled-compaction-swaps", compaction::a_cancelled_compaction_changes_nothing),
+    (
         "compaction-drops-tombstones",
         compaction::a_compaction_keeps_all_but_the_bodies_of_inner_revisions,
     ),
@@ -90,6 +112,10 @@ const COMPACTION: &[Row] = &[
     (
         "swap-without-agreement",
         swap::what_is_written_during_each_round_of_a_compaction_is_in_the_swapped_file,
+    ),
+    (
+        "pending-chunks-lost-at-swap",
+        compaction::an_upload_that_a_compaction_overtakes_arrives_in_the_new_file,
     ),
     ("two-compactions-at-once", swap::a_second_compaction_is_refused_at_every_call_of_the_first),
 ];
@@ -116,6 +142,7 @@ const SHARING: &[Row] = &[
     ("reader-takes-the-lock", processes::opening_for_reading_works_where_nothing_can_be_written),
     ("every-commit-is-witnessed", processes::a_reading_handle_follows_commits_and_a_compaction),
     ("reader-stays-on-old-file", processes::a_reading_handle_follows_commits_and_a_compaction),
+    ("readers-look-side-by-side", processes::readers_that_look_at_the_same_time_never_go_back),
     ("permissions-not-kept", processes::a_compaction_keeps_the_permissions_of_the_file),
 ];
 
@@ -134,6 +161,11 @@ fn each_is_noticed(rows: &[Row]) {
 #[test]
 fn bugs_planted_in_footers_and_recovery_are_noticed() {
     each_is_noticed(TORN);
+}
+
+#[test]
+fn bugs_planted_in_the_layout_are_noticed() {
+    each_is_noticed(LAYOUT);
 }
 
 #[test]

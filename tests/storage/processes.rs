@@ -3,18 +3,19 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::time::Duration;
 
 use rereduce::db::{Database, DatabaseOptions, DocEdit};
-use rereduce::env::{Env, MemoryDisk, RealDisk};
-use rereduce::{Error, ErrorClass};
+use rereduce::env::{Disk, Env, MemoryDisk, RealDisk};
+use rereduce::{Error, ErrorClass, mark};
 use rereduce_crash_sim::{Call, Entry, SimDisk, Verb, environment};
 use tempfile::TempDir;
 
 use crate::children::{Task, Worker, rows_after};
 use crate::disks::Hooked;
-use crate::support::{KINDS, Kind, Rows, class, error, on, over, rows_of};
+use crate::support::{Handle, KINDS, Kind, Rows, class, error, on, over, rows_of};
 
 fn place() -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
@@ -59,6 +60,28 @@ pub(crate) fn a_second_writer_is_refused_in_this_process() {
 
 // spec: PROCESS-1
 #[test]
+fn a_lock_is_free_when_it_is_dropped_though_children_are_being_started() {
+    let (_directory, path) = place();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Acquire) {
+                // What it does is nothing; that it begins copies every open file for a moment.
+                let child = std::process::Command::new(std::env::current_exe().unwrap())
+                    .args(["--exact", "no test has this name"])
+                    .stdout(std::process::Stdio::null())
+                    .spawn();
+                child.unwrap().wait().unwrap();
+            }
+        });
+        let free = (0..20_000).all(|_| RealDisk.lock(&path).unwrap().is_some());
+        done.store(true, Ordering::Release);
+        assert!(free, "a lock that was dropped is still held");
+    });
+}
+
+// spec: PROCESS-1
+#[test]
 fn a_second_writer_is_refused_in_another_process() {
     for kind in KINDS {
         let (_directory, path) = place();
@@ -87,7 +110,7 @@ fn a_reader_in_another_process_follows_commits_and_a_compaction() {
         assert_eq!(reader.ask("look"), r#"1 false {"a": "1"}"#);
         handle.put("a", "2").unwrap();
         assert_eq!(reader.ask("look"), r#"2 false {"a": "2"}"#);
-        writeln_hold(&mut reader);
+        hold(&mut reader);
         handle.put("b", "3").unwrap();
         assert_eq!(reader.ask("held"), r#"2 true {"a": "2"}"#, "the next commit is its witness");
         handle.compact().unwrap();
@@ -101,7 +124,7 @@ fn a_reader_in_another_process_follows_commits_and_a_compaction() {
 }
 
 /// Asks the reader to hold what it sees; `look` answers, so that it has done so.
-fn writeln_hold(reader: &mut Worker) {
+fn hold(reader: &mut Worker) {
     assert_eq!(reader.ask("hold\nlook"), r#"2 false {"a": "2"}"#);
 }
 
@@ -128,6 +151,48 @@ pub(crate) fn a_reading_handle_follows_commits_and_a_compaction() {
         }
         assert_eq!(class(reader.put("a", "0")), ErrorClass::Refused);
         assert_eq!(class(reader.compact()), ErrorClass::Refused);
+    }
+}
+
+// spec: PROCESS-4
+#[test]
+pub(crate) fn readers_that_look_at_the_same_time_never_go_back() {
+    for kind in KINDS {
+        let disk = MemoryDisk::new();
+        let writer = Arc::new(kind.small().open(&on(&disk)).unwrap());
+        writer.put("a", "1").unwrap();
+        let (shared, looks) = (Arc::new(OnceLock::<Handle>::new()), Arc::new(AtomicU64::new(9)));
+        let other = Arc::new(Mutex::new(None));
+        let (writes, reader, count, told) =
+            (writer.clone(), shared.clone(), looks.clone(), other.clone());
+        let planted = mark::planted_here();
+        // Between asking for the identity of the name and that of the file, the world moves on:
+        // a commit, a compaction, one more commit, and another thread that looks.
+        let hooked = Hooked::new(disk.clone(), move |verb, _: &Path| {
+            if verb == Verb::Identify && count.fetch_add(1, Ordering::AcqRel) == 1 {
+                writes.put("a", "2").unwrap();
+                writes.compact().unwrap();
+                writes.put("a", "3").unwrap();
+                let (done, wait) = mpsc::channel();
+                let reader = reader.clone();
+                std::thread::spawn(move || {
+                    mark::plant(planted);
+                    done.send(reader.get().unwrap().number())
+                });
+                // One that must wait for the first to end its look says nothing in this time.
+                *told.lock().unwrap() = wait.recv_timeout(Duration::from_millis(200)).ok();
+            }
+            Ok(())
+        });
+        assert!(shared.set(kind.small().read(&over(hooked)).unwrap()).is_ok());
+        let reader = shared.get().unwrap();
+        looks.store(0, Ordering::Release);
+        let seen = reader.number();
+        if let Some(earlier) = *other.lock().unwrap() {
+            assert!(seen >= earlier, "commit {earlier} was seen, and then commit {seen}");
+        }
+        assert_eq!(reader.number(), 3);
+        assert_eq!(reader.rows().unwrap(), rows_of([("a", "3")]));
     }
 }
 

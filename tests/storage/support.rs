@@ -120,7 +120,7 @@ impl Setting {
         let path = Path::new(PATH);
         Ok(match self.kind {
             Kind::Store => {
-                View::Store(Store::open_commit(env, path, number, self.store_options())?)
+                View::Store(Store::open_commit(env, path, number, &self.store_options())?)
             }
             Kind::Database => {
                 View::Database(Database::open_commit(env, path, number, &self.database_options())?)

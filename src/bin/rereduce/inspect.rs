@@ -9,7 +9,7 @@ use rereduce::env::{Access, Env};
 use rereduce::file::{BLOCK_BYTES, FileMap, FooterSeen, OpenFile};
 use rereduce::vocabulary::Json;
 
-use crate::outcome::Outcome;
+use crate::outcome::{Failure, Outcome};
 use crate::output::{Output, Style, counted, grouped, number, object};
 
 /// Show what lies in the file: header, footers, blocks, chunks, and the tree of documents
@@ -64,16 +64,20 @@ impl Inspect {
         let info = snapshot.info();
         let documents = info.doc_count + info.doc_del_count;
         let many = documents > SHOWN_DOCS_MAX;
+        let documents = counted(documents, "document");
         heading(out, "chunks in use")?;
-        match many && !self.chunks {
-            true => out.line(format_args!("of {}: --chunks", counted(documents, "document")))?,
-            false => self.print_chunks(&snapshot, out)?,
-        }
+        let chunks = match many && !self.chunks {
+            true => out.line(format_args!("of {documents}: --chunks")),
+            false => self.print_chunks(&snapshot, out),
+        };
+        let chunks = name_damage(chunks, out)?;
         heading(out, "documents, by id")?;
-        match many && !self.tree {
-            true => out.line(format_args!("{}: --tree", counted(documents, "document"))),
-            false => out.text(&snapshot.draw()?),
-        }
+        let tree = match many && !self.tree {
+            true => out.line(format_args!("{documents}: --tree")),
+            false => print_tree(&snapshot, out),
+        };
+        let tree = name_damage(tree, out)?;
+        chunks.or(tree).map_or(Ok(()), Err)
     }
 
     /// In the order of the file; without --chunks a line a kind.
@@ -137,6 +141,23 @@ impl Inspect {
             out.line(format_args!("{torn}"))?;
         }
         Ok(())
+    }
+}
+
+fn print_tree(snapshot: &DbSnapshot, out: &mut Output) -> Outcome {
+    out.text(&snapshot.draw()?)
+}
+
+/// Damage is shown where it is, and does not keep the rest from being shown.
+fn name_damage(shown: Outcome, out: &mut Output) -> Outcome<Option<Failure>> {
+    match shown {
+        Ok(()) => Ok(None),
+        Err(Failure::Said { code: 4, message }) => {
+            let line = out.paint(Style::Bad, &message);
+            out.line(format_args!("{line}"))?;
+            Ok(Some(Failure::Said { code: 4, message }))
+        }
+        Err(failure) => Err(failure),
     }
 }
 

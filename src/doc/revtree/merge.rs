@@ -49,6 +49,11 @@ impl<L: RevData> RevTree<L> {
         let (newest, other) = RevTree::of_path(path, data)?;
         let other = self.misread(other);
         let kind = self.kind_of(&newest, path);
+        if self.is_empty() {
+            // Most documents begin here, a thousand in a batch.
+            *self = other;
+            return Ok(Merged { kind, changed: true });
+        }
         let changed = self.unite(&other);
         Ok(Merged { kind, changed })
     }

@@ -67,7 +67,7 @@ pub trait RevData: Clone + PartialEq {
     fn decode(reader: &mut Reader<'_>) -> Option<Self>;
 }
 
-/// The revision tree of one document; see the [module](self) for how it is kept.
+/// The revision tree of one document; a set of revisions and the links between them.
 ///
 /// ```
 /// use rereduce::codec::Reader;

@@ -42,8 +42,8 @@ impl<L: RevData> RevTree<L> {
     /// then the greater id by its bytes.
     // spec: REVTREE-5
     pub fn leaves(&self) -> Vec<(&Rev, &L)> {
-        let leaves = self.leaf_flags().into_iter().enumerate();
-        self.ranked(leaves.filter(|(_, leaf)| *leaf).map(|(position, _)| position).collect())
+        let leaves = self.leaf_flags();
+        self.ranked((0..self.nodes.len()).filter(|&position| leaves[position]))
     }
 
     /// The leaf that a reader gets who names no revision; `None` for an empty tree.
@@ -197,7 +197,7 @@ impl<L: RevData> RevTree<L> {
     }
 
     /// The nodes at these positions, which are leaves, the winner first.
-    fn ranked(&self, positions: Vec<usize>) -> Vec<(&Rev, &L)> {
+    fn ranked(&self, positions: impl IntoIterator<Item = usize>) -> Vec<(&Rev, &L)> {
         let leaf = |position: usize| {
             let Node { rev, data } = self.nodes.get(position)?;
             Some((rev, data.as_ref()?))
