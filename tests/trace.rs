@@ -185,9 +185,10 @@ fn planted_in_code(file: &Source) -> Vec<String> {
 
 /// The table of planted bugs, a row each: `bug("NAME", "VIOLATED IDS", "CHECKS", "SHOWN BY")`.
 fn planted_table(file: &Source) -> Vec<Planted> {
-    let call = "bug(\"";
-    let rows = file.code.match_indices(call).map(|(at, _)| {
-        let mut strings = file.text[at..].split('"').skip(1).step_by(2).map(String::from);
+    let call = "bug(";
+    let calls = file.code.match_indices(call).map(|(at, _)| &file.text[at + call.len()..]);
+    let rows = calls.filter(|rest| rest.trim_start().starts_with('"')).map(|rest| {
+        let mut strings = rest.split('"').skip(1).step_by(2).map(String::from);
         let mut next = || strings.next().unwrap_or_default();
         let (name, ids, _checks, shown_by) = (next(), next(), next(), next());
         Planted { name, violates: ids.split(' ').map(String::from).collect(), shown_by }

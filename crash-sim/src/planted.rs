@@ -134,7 +134,7 @@ pub const PLANTED: &[Planted] = &[
     bug("merge-without-effect-takes-a-sequence", "DB-5", "", "tests/oracle"),
     bug("sequences-in-reverse", "DB-3", "workloads", "tests/documents"),
     bug("merged-trees-not-stemmed", "REVTREE-4 B36", "database", "tests/documents"),
-    bug("purge-keeps-its-sequence", "DB-8", "workloads", "tests/documents"),
+    bug("purge-keeps-its-sequence", "DB-8", "", "tests/documents"),
     bug("local-revision-stays", "DB-9", "", "tests/documents"),
     bug("stub-of-any-revision", "ATTACH-2", "", "tests/documents"),
     bug("group-fails-together", "DB-4", "", "tests/documents"),

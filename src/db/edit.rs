@@ -594,7 +594,7 @@ impl Editing<'_> {
         let Editing { documents, locals, purges, mut roots, writer, before, shapes, .. } = self;
         let (mut by_id, mut by_seq) = (Vec::new(), Vec::new());
         for slot in documents {
-            let Slot { id, stored_seq, tree, seq, changed } = slot;
+            let Slot { id, stored_seq, tree, seq, changed, .. } = slot;
             if !changed {
                 continue;
             }
