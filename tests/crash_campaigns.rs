@@ -79,9 +79,11 @@ fn bugs_planted_in_the_commit_path_are_caught_and_the_engine_as_it_is_raises_no_
 }
 
 #[test]
-fn each_planted_bug_is_left_to_a_check_or_to_a_test_that_plants_it() {
+fn each_planted_bug_has_a_check_or_a_test_that_plants_it() {
     for bug in PLANTED {
-        assert_ne!(bug.checks.is_empty(), bug.shown_by.is_empty(), "{}", bug.name);
+        assert!(bug.checks().count() > 0 || !bug.shown_by.is_empty(), "{}", bug.name);
         assert!(!bug.violates.is_empty(), "{} violates nothing", bug.name);
     }
+    let in_campaign = PLANTED.iter().filter(|bug| bug.checks().count() > 0).count();
+    assert!(in_campaign >= 45, "the campaign tries {in_campaign} bugs");
 }

@@ -34,6 +34,8 @@ struct Mention {
 struct Planted {
     name: String,
     violates: BTreeSet<String>,
+    /// The test file or folder that plants it; empty if only the campaign does.
+    shown_by: String,
 }
 
 /// All that the rules below are about.
@@ -43,6 +45,8 @@ struct Project {
     citations: Vec<Mention>,
     cases: Vec<Mention>,
     planted_in_code: BTreeSet<String>,
+    /// The strings of each test file, by its path.
+    strings_in_tests: BTreeMap<String, BTreeSet<String>>,
     /// `None` while there is no table.
     planted: Option<Vec<Planted>>,
     untested: String,
@@ -96,6 +100,10 @@ fn read_project() -> Project {
             project.cases.extend(mentions(&file, "case:"));
             if directory == "src" {
                 project.planted_in_code.extend(planted_in_code(&file));
+            }
+            if file.is_test(0) && file.path != "tests/trace.rs" {
+                let strings = file.text.split('"').map(String::from).collect();
+                project.strings_in_tests.insert(file.path.clone(), strings);
             }
             if file.path == "crash-sim/src/planted.rs" {
                 project.planted = Some(planted_table(&file));
@@ -175,18 +183,17 @@ fn planted_in_code(file: &Source) -> Vec<String> {
     calls.filter_map(|rest| Some(rest.split_once('"')?.0.to_string())).collect()
 }
 
-/// The table of planted bugs: each `name: "..."` begins an entry, and the ids in the strings up to
-/// the next one are what it violates.
+/// The table of planted bugs, a row each: `bug("NAME", "VIOLATED IDS", "CHECKS", "SHOWN BY")`.
 fn planted_table(file: &Source) -> Vec<Planted> {
-    let starts: Vec<usize> = file.code.match_indices("name: \"").map(|(at, _)| at).collect();
-    let ends = starts.iter().skip(1).copied().chain([file.text.len()]);
-    let entries = starts.iter().zip(ends).map(|(&start, end)| {
-        let mut strings = file.text[start..end].split('"').skip(1).step_by(2);
-        let name = strings.next().unwrap_or_default().to_string();
-        let ids = strings.flat_map(|text| text.split([',', ' '])).filter(|word| is_id(word));
-        Planted { name, violates: ids.map(String::from).collect() }
+    let call = "bug(";
+    let calls = file.code.match_indices(call).map(|(at, _)| &file.text[at + call.len()..]);
+    let rows = calls.filter(|rest| rest.trim_start().starts_with('"')).map(|rest| {
+        let mut strings = rest.split('"').skip(1).step_by(2).map(String::from);
+        let mut next = || strings.next().unwrap_or_default();
+        let (name, ids, _checks, shown_by) = (next(), next(), next(), next());
+        Planted { name, violates: ids.split(' ').map(String::from).collect(), shown_by }
     });
-    entries.collect()
+    rows.collect()
 }
 
 /// The ids in `spec/untested.md` (`- COMMIT-2: reason`), and how many it allows (`At most 3`).
@@ -246,6 +253,15 @@ fn planted_and_untested(project: &Project) -> Vec<String> {
     }
     if names.len() != table.len() {
         complaints.push("the table names a planted bug twice".into());
+    }
+    for Planted { name, shown_by, .. } in table.iter().filter(|bug| !bug.shown_by.is_empty()) {
+        let files = project.strings_in_tests.iter().filter(|(path, _)| path.starts_with(shown_by));
+        if !files.into_iter().any(|(_, strings)| strings.contains(name)) {
+            complaints.push(format!("planted bug {name}: no test in {shown_by} names it"));
+        }
+    }
+    for id in table.iter().flat_map(|bug| &bug.violates).filter(|id| !is_id(id)) {
+        complaints.push(format!("the table of planted bugs: {id:?} is no id"));
     }
     let violated: BTreeSet<&String> = table.iter().flat_map(|entry| &entry.violates).collect();
     let defined: BTreeSet<&String> = project.definitions.iter().map(|at| &at.id).collect();
@@ -325,16 +341,17 @@ fn an_id_with_a_slip_of_the_pen_is_found() {
 fn planted_bugs_are_read_from_code_and_table() {
     let text = "if mark::planted(\"a-b\") { 1 }\nif planted(\"c\") {}\n// planted(\"d\")\n";
     assert_eq!(planted_in_code(&Source::rust("src/a.rs", text)), ["a-b", "c"]);
-    let table = "struct Bug { name: &str }\nconst T: &[Bug] = &[
-    Bug { name: \"a-b\", violates: &[\"A-1\", \"B08\"], checks: &[\"crash\"] },
-    Bug {\n        name: \"c\",\n        violates: &[],\n    },\n];";
+    let table = "const fn bug(name: &str) {}\nconst T: &[Bug] = &[
+    // bug(\"d\", \"A-9\", \"\", \"\"),
+    bug(\"a-b\", \"A-1 B08\", \"crash\", \"\"),
+    bug(\"c\", \"A-2\", \"\", \"tests/c\"),\n];";
     let planted = planted_table(&Source::rust("crash-sim/src/planted.rs", table));
-    let violates = BTreeSet::from(["A-1".to_string(), "B08".to_string()]);
-    let none = BTreeSet::new();
-    assert_eq!(
-        planted,
-        [Planted { name: "a-b".into(), violates }, Planted { name: "c".into(), violates: none }]
-    );
+    let row = |name: &str, ids: &[&str], shown_by: &str| Planted {
+        name: name.into(),
+        violates: ids.iter().map(|id| id.to_string()).collect(),
+        shown_by: shown_by.into(),
+    };
+    assert_eq!(planted, [row("a-b", &["A-1", "B08"], ""), row("c", &["A-2"], "tests/c")]);
 }
 
 /// A project that keeps the rules: `A-1` is kept, shown and violated, `A-2` is listed.
@@ -348,7 +365,9 @@ fn sound() -> Project {
         planted: Some(vec![Planted {
             name: "bug".into(),
             violates: BTreeSet::from(["A-1".to_string()]),
+            shown_by: "tests/a".into(),
         }]),
+        strings_in_tests: BTreeMap::from([("tests/a.rs".into(), BTreeSet::from(["bug".into()]))]),
         untested: "At most 1 of them.\n- A-2: cannot be broken in one place.\n".into(),
     }
 }
@@ -366,6 +385,7 @@ fn each_rule_can_fail() {
     assert_eq!(complaints(|project| project.citations.retain(|at| at.in_test)), 2);
     assert_eq!(complaints(|project| project.citations.retain(|at| !at.in_test)), 2);
     assert_eq!(complaints(|project| project.planted_in_code.clear()), 1);
+    assert_eq!(complaints(|project| project.strings_in_tests.clear()), 1);
     assert_eq!(complaints(|project| project.planted = Some(Vec::new())), 2);
     assert_eq!(complaints(|project| project.untested.clear()), 1);
     assert_eq!(complaints(|project| project.untested = project.untested.replace('1', "0")), 1);

@@ -50,6 +50,19 @@ pub struct RevTreeFigures {
     pub rejoined: u64,
 }
 
+impl RevTreeFigures {
+    /// The sum of two shares.
+    pub fn and(self, other: &RevTreeFigures) -> RevTreeFigures {
+        RevTreeFigures {
+            trees: self.trees + other.trees,
+            orders: self.orders + other.orders,
+            merges: self.merges + other.merges,
+            stemmed: self.stemmed + other.stemmed,
+            rejoined: self.rejoined + other.rejoined,
+        }
+    }
+}
+
 impl Display for RevTreeFigures {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RevTreeFigures { trees, orders, merges, stemmed, rejoined } = self;
@@ -132,14 +145,29 @@ pub fn forests(nodes: usize) -> impl Iterator<Item = Vec<Path>> {
 ///
 /// # Errors
 /// The first difference. With few nodes first, it is a smallest one.
-// spec: MODEL-6
 pub fn revtree_campaign(
     nodes: usize,
     tree: &dyn RevTreeUnderTest,
     progress: &mut dyn FnMut(&RevTreeFigures) -> bool,
 ) -> Result<RevTreeFigures, Box<RevTreeViolation>> {
+    revtree_campaign_share(nodes, (0, 1), tree, progress)
+}
+
+/// One `share` (its number from 0, and how many there are) of [`revtree_campaign`], so that threads
+/// can divide the forests. All shares together are the whole campaign.
+///
+/// # Errors
+/// The first difference of this share.
+// spec: MODEL-6
+pub fn revtree_campaign_share(
+    nodes: usize,
+    share: (usize, usize),
+    tree: &dyn RevTreeUnderTest,
+    progress: &mut dyn FnMut(&RevTreeFigures) -> bool,
+) -> Result<RevTreeFigures, Box<RevTreeViolation>> {
     let mut figures = RevTreeFigures::default();
-    for (index, forest) in (1..=nodes).flat_map(forests).enumerate() {
+    let all = (1..=nodes).flat_map(forests).enumerate();
+    for (index, forest) in all.filter(|(index, _)| index % share.1 == share.0) {
         figures.trees += 1;
         for limit in 1..=4 {
             // A different subset of the revisions is deleted in each forest.

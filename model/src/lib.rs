@@ -9,6 +9,8 @@
 //! Invariant: the model shares words with the engine, and no algorithm: its state files import
 //! `rereduce::vocabulary` and `std` alone, the checkers also the seams and the error type.
 //!
+//! (spec: MODEL-5)
+//!
 //! # Plugging a key-value engine in
 //! Implement [`OrderedKv`](rereduce::kv::OrderedKv) and [`KvSnapshot`](rereduce::kv::KvSnapshot),
 //! say `impl KvHandle for MyEngine {}`, and hand over a closure that opens a storage by name:
@@ -99,6 +101,7 @@ pub use check_db_state::compare_db;
 pub use check_kv::{KvEngine, KvHandle, check_kv, check_kv_history};
 pub use check_revtree::{
     RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation, forests, revtree_campaign,
+    revtree_campaign_share,
 };
 pub use choices::{Bytes, Choices, Seeded};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};

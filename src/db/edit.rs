@@ -182,8 +182,7 @@ fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<
             None => (None, DocTree::default()),
         };
         let seq = stored_seq.unwrap_or_default();
-        let id = id.to_string();
-        Ok(Slot { id, stored_seq, tree, seq, changed: false, unmerged: None })
+        Ok(Slot { id: id.to_string(), stored_seq, tree, seq, changed: false, unmerged: None })
     };
     ids.into_iter().zip(values).map(slot).collect()
 }
@@ -335,7 +334,7 @@ impl Editing<'_> {
             {
                 return Ok(rev);
             }
-            self.remember(place);
+            self.remember_unmerged(place);
             self.change(place, |tree| {
                 *tree = older;
                 Ok(())
@@ -345,17 +344,15 @@ impl Editing<'_> {
         let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
         let attachments = self.resolve(edit, tree, ancestor, None)?;
         let known = self.store(draft.deleted, attachments)?;
-        self.remember(place);
+        self.remember_unmerged(place);
         self.change(place, |tree| tree.merge(&draft.path, known))?;
         Ok(rev)
     }
 
-    /// Keeps the tree as it is before the present request merges into it.
-    fn remember(&mut self, place: usize) {
+    /// Keeps the tree of the document at `place` as it was before the request merges into it.
+    fn remember_unmerged(&mut self, place: usize) {
         let slot = &mut self.documents[place]; // from `place`
-        if slot.unmerged.is_none() {
-            slot.unmerged = Some(slot.tree.clone());
-        }
+        slot.unmerged.get_or_insert_with(|| slot.tree.clone());
     }
 
     /// Changes the revision tree of the document at `place`, which then gets a new sequence.

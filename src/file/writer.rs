@@ -189,7 +189,6 @@ impl FileWriter {
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
     // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4, FOOTER-3
     pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
-        // spec: FOOTER-3
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())
         } else if mark::planted("long-roots-cut-off") {

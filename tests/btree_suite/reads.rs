@@ -388,7 +388,7 @@ fn replaced(payload: &[u8], old: Pointer, new: Pointer) -> Vec<u8> {
     payload
 }
 
-// spec: BTREE-3
+// spec: BTREE-3, CHUNK-2
 #[test]
 pub(crate) fn a_child_that_lies_behind_its_parent_is_corruption() {
     let mut pair = Pair::new(shape(3, 1 << 20, false), 0);

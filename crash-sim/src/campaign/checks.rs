@@ -7,11 +7,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rereduce::Error;
+use rereduce::db::{Database, DatabaseOptions, DocEdit};
+use rereduce::doc::{AttachmentDraft, AttachmentSource};
 use rereduce::store::{Store, StoreOptions};
-use rereduce::vocabulary::Edit;
+use rereduce::vocabulary::{Edit, RevPath};
 
 use super::model::PROFILES;
-use super::{Context, footer as footers, revtree, subject};
+use super::{Context, footer as footers, revtree, scripts, subject};
 use crate::disk::SimDisk;
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
@@ -35,6 +37,8 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "footer", run: footer },
         Check { name: "model", run: model },
         Check { name: "database", run: database },
+        Check { name: "workloads", run: workloads },
+        Check { name: "sharing", run: sharing },
         Check { name: "compaction", run: compaction },
         Check { name: "writer", run: compaction_beside_a_writer },
         Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
@@ -105,6 +109,52 @@ fn model(context: &Context) -> Result<(), String> {
 /// The same for the document database.
 fn database(context: &Context) -> Result<(), String> {
     histories(context, "db", DB_HISTORIES)
+}
+
+/// Every script of the database, with the images that survive whole or not at all.
+fn workloads(context: &Context) -> Result<(), String> {
+    let explorer = Explorer { sets_max: 2, ..context.explorer(FaultModel::POWER) };
+    let subject = subject("db")?;
+    for workload in scripts(context, "db")? {
+        if let Some(violation) = subject.find(&explorer, &workload)?.1 {
+            return Err(violation.to_string());
+        }
+    }
+    Ok(())
+}
+
+/// One attachment in every revision of a document, under two names: stored once, compacted or not.
+fn sharing(context: &Context) -> Result<(), String> {
+    const CONTENT_BYTES: usize = 100_000;
+    let disk = SimDisk::open_image(&Image::empty());
+    let env = environment(&disk, context.seed);
+    let failed = |error: Error| error.to_string();
+    let db = Database::open(env, Path::new(DATABASE), DatabaseOptions::default());
+    let db = db.map_err(failed)?;
+    let content = vec![1; CONTENT_BYTES];
+    let mut base = None;
+    for number in 0..4 {
+        let mut edit = DocEdit::parse("a", format!("{{\"v\":{number}}}").as_bytes());
+        for made in edit.iter_mut() {
+            made.draft.path = base.clone().map(RevPath::of).unwrap_or_default();
+            for name in ["n", "m"] {
+                made.draft.attachments.push(AttachmentDraft {
+                    name: name.to_owned(),
+                    content_type: "image/png".to_owned(),
+                    source: AttachmentSource::Inline { data: content.clone(), revpos: None },
+                });
+            }
+        }
+        base = db.edit(vec![edit.map_err(failed)?]).map_err(failed)?.remove(0).ok();
+    }
+    for when in ["before", "after"] {
+        let bytes = db.snapshot().map_err(failed)?.info().file_bytes;
+        if bytes >= 2 * CONTENT_BYTES as u64 {
+            return Err(format!("{when} a compaction one attachment takes {bytes} bytes"));
+        }
+        db.compact(&mut || ControlFlow::Continue(())).map_err(failed)?;
+    }
+    Ok(())
 }
 
 fn histories(context: &Context, engine: &str, count: u64) -> Result<(), String> {

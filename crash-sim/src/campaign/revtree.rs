@@ -2,11 +2,14 @@
 //!
 //! The unit of `passed` is a merge whose outcome equals the model's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use rereduce::codec::Reader;
 use rereduce::doc::{RevData, RevTree};
+use rereduce::mark;
 use rereduce::vocabulary::{Rev, RevPath};
 use rereduce_model::revtree::Paths;
-use rereduce_model::revtree_campaign;
+use rereduce_model::revtree_campaign_share;
 use rereduce_model::{RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation};
 
 use super::{Context, Progress};
@@ -99,33 +102,55 @@ impl RevTreeCase for Case {
     }
 }
 
-/// All trees of up to `nodes` revisions.
+/// Threads that divide the trees.
+const SHARES: usize = 2;
+
+/// All trees of up to `nodes` revisions. `progress` gets the figures of one thread.
 pub(super) fn check(
     nodes: usize,
     progress: &mut dyn FnMut(&RevTreeFigures) -> bool,
 ) -> Result<RevTreeFigures, String> {
-    let shown = |violation: Box<RevTreeViolation>| violation.to_string();
-    guarded(|| revtree_campaign(nodes, &Engine, progress).map_err(shown))
+    let planted = mark::planted_here();
+    let stopped = AtomicBool::new(false);
+    let share = |number: usize, progress: &mut dyn FnMut(&RevTreeFigures) -> bool| {
+        mark::plant(planted);
+        let shown = |violation: Box<RevTreeViolation>| violation.to_string();
+        let share = (number, SHARES);
+        guarded(|| revtree_campaign_share(nodes, share, &Engine, progress).map_err(shown))
+    };
+    let (share, go_on) = (&share, &|| !stopped.load(Ordering::Relaxed));
+    std::thread::scope(|scope| {
+        let rest = 1..SHARES;
+        let others: Vec<_> =
+            rest.map(|number| scope.spawn(move || share(number, &mut |_| go_on()))).collect();
+        let mut sum = share(0, &mut |now| {
+            let go_on = progress(now);
+            stopped.store(!go_on, Ordering::Relaxed);
+            go_on
+        });
+        for other in others {
+            // Panics of the engine are guarded; others are bugs of the campaign.
+            let other = other.join().expect("a thread of the campaign panicked");
+            sum = sum.and_then(|sum| Ok(sum.and(&other?)));
+        }
+        sum
+    })
 }
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let mut figures = Figures::new("revtree", FLOOR);
     let nodes = if context.quick { QUICK_NODES } else { FULL_NODES };
     let progress = Progress::new(context);
-    let mut reached = RevTreeFigures::default();
     let checked = check(nodes, &mut |now| {
-        reached = *now;
-        progress.show(now);
+        progress.show(format_args!("{now} in one of {SHARES} threads"));
         !context.stopped()
     });
     drop(progress);
-    match checked {
-        Ok(whole) => reached = whole,
-        Err(violation) => {
-            figures.failed = 1;
-            context.say(violation);
-        }
-    }
+    let reached = checked.unwrap_or_else(|violation| {
+        figures.failed = 1;
+        context.say(violation);
+        RevTreeFigures::default()
+    });
     figures.count("trees", reached.trees);
     figures.count("orders", reached.orders);
     figures.count("stemmed", reached.stemmed);
