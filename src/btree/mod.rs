@@ -56,7 +56,7 @@ pub use diff::{VisitDifference, diff};
 pub use draw::{Label, Labels};
 pub use fold::VisitGroup;
 pub use node::{Child, Node};
-pub use read::{Rows, Value, VisitNode};
+pub use read::{Rows, Value, VisitNode, VisitRow};
 
 use crate::codec::{Reader, put_bytes, put_varint};
 use crate::file::Pointer;

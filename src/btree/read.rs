@@ -20,6 +20,9 @@ use crate::vocabulary::{Direction, KeyRange};
 /// [`ControlFlow::Break`] ends the walk.
 pub type VisitNode<'a> = dyn FnMut(Pointer, u32, &Node) -> ControlFlow<()> + 'a;
 
+/// Called for each row of a scan with its key and its value; an error ends the scan.
+pub type VisitRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+
 /// A value that borrows from its node.
 ///
 /// ```
@@ -168,7 +171,7 @@ impl Tree {
         &self,
         nodes: &dyn NodeSource,
         range: &KeyRange,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> Result<()>,
+        visit: &mut VisitRow<'_>,
     ) -> Result<()> {
         let mut outcome = Ok(());
         self.scan(nodes, range, Direction::Ascending, &mut |key, value| {
