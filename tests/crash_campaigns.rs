@@ -1,5 +1,6 @@
 //! The campaigns of crash-sim in small: what `cargo oracle` would say about this engine.
 
+use std::fs;
 use std::path::PathBuf;
 
 use rereduce_crash_sim::{CAMPAIGNS, Context, Figures, PLANTED, expected_cells};
@@ -40,6 +41,33 @@ fn the_guide_protocol_loses_nothing_where_the_disk_keeps_write_order() {
         let cells = expected_cells().unwrap();
         let cell = cells.iter().find(|it| it.protocol == "guide" && it.model.name == "ordered");
         assert!(cell.unwrap().survives, "the table says so");
+    }
+}
+
+#[test]
+fn no_counter_example_for_the_guide_protocol_stands_in_the_source() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crash-sim");
+    let (mut files, mut folders) = (Vec::new(), vec![root.join("src"), root.join("workloads")]);
+    while let Some(path) = folders.pop() {
+        match fs::read_dir(&path) {
+            Ok(entries) => folders.extend(entries.map(|entry| entry.unwrap().path())),
+            Err(_) => files.push(path),
+        }
+    }
+    assert!(files.len() > 50, "{} files", files.len());
+    let operation = |text: &str| text.contains("commit ") && text.contains('=');
+    for path in files {
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().map(str::trim_start).filter(|line| !line.starts_with("//"));
+        let code: Vec<&str> = code.collect();
+        let is_script = path.extension().is_some_and(|ending| ending == "txt");
+        let names_guide = code.iter().any(|line| line.contains("protocol=guide"));
+        assert!(!(is_script && names_guide), "{}: a script for it", path.display());
+        if path.ends_with("campaign/protocols.rs") {
+            let strings = code.iter().flat_map(|line| line.split('"').skip(1).step_by(2));
+            let known = strings.filter(|text| operation(text) || text.contains("keep="));
+            assert_eq!(known.count(), 0, "the campaign knows no operation and no survivors");
+        }
     }
 }
 

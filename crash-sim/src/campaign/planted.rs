@@ -1,9 +1,10 @@
 //! `planted`: switches one planted bug on after the other and runs the checks; each must notice
 //! what it is named for, and none may complain about the engine as it is.
 //!
-//! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks. The quick form runs each
-//! check on the bugs that are named for it; the full form runs all on all, until two independent ones
-//! (a test that plants the bug is one) have noticed. The unit of `passed` is a bug that was caught.
+//! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks. The quick form runs
+//! each check on the bugs that are named for it; the full form runs all on all, until two
+//! independent ones (a test that plants the bug is one) have noticed. The unit of `passed` is a bug
+//! that was caught here.
 
 use std::time::Instant;
 
@@ -22,6 +23,11 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let mut checks = checks::all();
     if let Some(names) = context.argument("checks") {
         checks.retain(|check| names.split(',').any(|name| name == check.name));
+    }
+    if let (true, Some(name)) = (context.quick, context.argument("bug")) {
+        let named = PLANTED.iter().filter(|bug| bug.name == name);
+        let named: Vec<&str> = named.flat_map(|bug| bug.checks()).collect();
+        checks.retain(|check| named.contains(&check.name));
     }
     let mut false_alarms = 0;
     // A check that complains about everything notices nothing.

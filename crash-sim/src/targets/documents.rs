@@ -1,8 +1,8 @@
 //! The engine's `Database` as a target: operations and model are those of `rereduce-model`.
 //!
 //! Invariant: the state is all that can be read of the newest commit, in a form that does not say
-//! which commit it was: documents count as changed in the order of the changes feed. A snapshot that
-//! the workload holds must show what it showed first.
+//! which commit it was: documents count as changed in the order of the changes feed. A snapshot
+//! that the workload holds must show what it showed first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
