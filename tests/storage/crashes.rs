@@ -111,13 +111,14 @@ pub(crate) fn recovery_never_gives_a_torn_record_a_fresh_checksum() {
         // The fields end, the first sector ends, and none of it: of the first copy, with the place
         // of both there; then cut off.
         for landed in [1, 8, 33, 57, 353, 512, 1024, 2047] {
+            // The copy ends with its checksum, and one in 256 ends with a zero: then nothing is
+            // missing once the length is there.
+            if bytes[pair + landed..pair + BLOCK].iter().all(|byte| *byte == 0) {
+                continue;
+            }
             for whole_length in [true, false] {
                 let mut torn = bytes[..pair + landed].to_vec();
                 torn.resize(if whole_length { bytes.len() } else { torn.len() }, 0);
-                // The checksum ends the copy, and one in 256 ends with a zero: nothing is torn.
-                if torn.get(pair..pair + PAIR / 2) == bytes.get(pair..pair + PAIR / 2) {
-                    continue;
-                }
                 let start = Image::of_files([(PATH, &torn[..])]);
                 let disk = SimDisk::recording(&start);
                 let mut run = Run::new(disk.clone(), commits[1].0.clone());
