@@ -384,8 +384,9 @@ impl Editing<'_> {
                 slot.tree.stem(limit);
             }
             let as_before = slot.unmerged.take().is_some_and(|before| before == slot.tree);
-            let as_before = as_before && !mark::planted("known-revision-is-a-change");
-            if as_before && !mark::planted("merge-without-effect-takes-a-sequence") {
+            let counts_anyway = mark::planted("merge-without-effect-takes-a-sequence")
+                || mark::planted("known-revision-is-a-change");
+            if as_before && !counts_anyway {
                 mark::hit("merge-stemmed-away");
                 continue;
             }

@@ -114,6 +114,10 @@ pub(crate) fn recovery_never_gives_a_torn_record_a_fresh_checksum() {
             for whole_length in [true, false] {
                 let mut torn = bytes[..pair + landed].to_vec();
                 torn.resize(if whole_length { bytes.len() } else { torn.len() }, 0);
+                // The checksum ends the copy, and one in 256 ends with a zero: nothing is torn.
+                if torn.get(pair..pair + PAIR / 2) == bytes.get(pair..pair + PAIR / 2) {
+                    continue;
+                }
                 let start = Image::of_files([(PATH, &torn[..])]);
                 let disk = SimDisk::recording(&start);
                 let mut run = Run::new(disk.clone(), commits[1].0.clone());
