@@ -270,7 +270,8 @@ fn a_reader_that_waits_is_woken_by_a_commit_after_its_look() {
 
 /// A commit is made in the middle of the reader's look, which therefore does not see it.
 fn commit_between_look_and_wait() {
-    let in_a_read: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> = Arc::default();
+    type Late = Option<Box<dyn FnOnce() + Send>>;
+    let in_a_read: Arc<Mutex<Late>> = Arc::default();
     let waiting = in_a_read.clone();
     let disk = Hooked::new(MemoryDisk::new(), move |verb, _| {
         // Taken out first: what it does may read.
