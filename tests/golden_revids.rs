@@ -118,7 +118,6 @@ fn planted_bugs_turn_the_recordings_red() {
         "attachment-text-only",
         "draft-rev-beats-revisions",
         "answer-deleted-before-body",
-        "revtree-merge-replaces-data",
         "revtree-conflicts-with-deleted",
         "revtree-missing-knows-leaves-only",
         "revtree-winner-ignores-deleted",

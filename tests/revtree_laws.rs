@@ -322,6 +322,10 @@ fn bytes_of_a_leaf_without_data_are_refused() {
 // spec: REVTREE-3
 #[test]
 fn a_merge_says_whether_it_made_a_leaf_a_branch_or_nothing_new() {
+    kinds_of_merges();
+}
+
+fn kinds_of_merges() {
     let mut tree = Tree::default();
     let mut merge = |text: &str| {
         let path = path(text);
@@ -541,6 +545,7 @@ fn planted_bugs_turn_the_laws_red() {
         assert!(turns_red(bug, small), "{bug} went unnoticed");
     }
     assert!(turns_red("revtree-identity-by-hash", same_hash_at_two_depths));
+    assert!(turns_red("revtree-merge-replaces-data", kinds_of_merges));
     assert!(turns_red("revtree-latest-doubles", latest_of_an_ancestor));
     assert!(turns_red("revtree-purge-takes-shared-ancestors", purging_leaves));
     assert!(turns_red("revtree-bare-leaf-accepted", a_leaf_without_data));

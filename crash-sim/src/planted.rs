@@ -150,7 +150,7 @@ pub const PLANTED: &[Planted] = &[
     bug("revtree-latest-doubles", "REVTREE-7 B38", "", "tests/revtree_laws.rs"),
     bug("revtree-recreated-at-generation-1", "REVTREE-10", "database", "tests/golden_revids.rs"),
     bug("revtree-bare-leaf-accepted", "REVTREE-11", "", "tests/revtree_laws.rs"),
-    bug("revtree-merge-replaces-data", "REVTREE-3", "", "tests/golden_revids.rs"),
+    bug("revtree-merge-replaces-data", "REVTREE-3", "", "tests/revtree_laws.rs"),
     bug(
         "revtree-purge-takes-shared-ancestors",
         "REVTREE-8 MODEL-9",
