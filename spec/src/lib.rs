@@ -19,6 +19,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("cli.md", include_str!("../cli.md")),
     ("concurrency.md", include_str!("../concurrency.md")),
     ("database.md", include_str!("../database.md")),
+    ("deviations.md", include_str!("../deviations.md")),
     ("documents.md", include_str!("../documents.md")),
     ("file.md", include_str!("../file.md")),
     ("model.md", include_str!("../model.md")),
