@@ -13,6 +13,7 @@ use std::sync::Arc;
 use rereduce::btree::{CachedNodes, Node, NodeCache, Shape, Tree, TreeOptions};
 use rereduce::checksum::{Cover, crc32c};
 use rereduce::codec::Reader;
+use rereduce::db::{Database, DatabaseOptions, DbSnapshot};
 use rereduce::doc::write_stored;
 use rereduce::env::{Entropy, Env, MemoryDisk};
 use rereduce::file::{
@@ -28,8 +29,9 @@ use rereduce_model::{KvEngine, KvHandle, KvHistory, check_kv_history};
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of `NAME` is in `fuzz/corpus/NAME`.
-pub const TARGETS: [(&str, Target); 6] = [
+pub const TARGETS: [(&str, Target); 7] = [
     ("chunk", chunk),
+    ("database", database),
     ("file", file),
     ("footer", footer),
     ("json", json),
@@ -199,6 +201,13 @@ pub fn file(input: &[u8]) {
     open_and_read_all(input);
 }
 
+/// The input as a whole database file: opening it, checking it and reading every revision,
+/// attachment, local document, purge and change of each commit answers or refuses, and writes
+/// nothing.
+pub fn database(input: &[u8]) {
+    opens_and_writes_nothing(input, read_all_documents);
+}
+
 /// Footers with right checksums around whatever the input puts into their fields: structural lies.
 pub fn footer(input: &[u8]) {
     open_and_read_all(&file_of_footers(input));
@@ -257,15 +266,65 @@ pub fn json(input: &[u8]) {
 }
 
 fn open_and_read_all(bytes: &[u8]) {
+    opens_and_writes_nothing(bytes, read_all);
+}
+
+fn opens_and_writes_nothing(bytes: &[u8], read: fn(&Env, &Path, usize) -> Result<()>) {
     let disk = MemoryDisk::new();
     let path = Path::new("fuzz.rereduce");
     disk.place(path, bytes.to_vec());
     let env = Env { disk: Arc::new(disk.clone()), ..Env::real() };
-    if let Err(error) = read_all(&env, path, bytes.len()) {
+    if let Err(error) = read(&env, path, bytes.len()) {
         let expected = [ErrorClass::Corrupt, ErrorClass::NotADatabase, ErrorClass::NewerFormat];
         assert!(expected.contains(&error.class()), "{error}");
     }
     assert!(disk.bytes(path).is_some_and(|after| after == bytes), "opening wrote something");
+}
+
+/// Walks the whole history of the database at `path`, newest commit first, and reads each commit.
+fn read_all_documents(env: &Env, path: &Path, size: usize) -> Result<()> {
+    let options = DatabaseOptions { cache_bytes: 0, ..DatabaseOptions::default() };
+    let db = Database::open_read_only(env.clone(), path, options)?;
+    let mut next = Some(db.snapshot()?);
+    let mut commits = 0;
+    while let Some(snapshot) = next {
+        snapshot.check()?;
+        // What is damaged in one place does not keep the rest from being read.
+        let mut ids = Vec::new();
+        let listed = snapshot.all_docs(&KeyRange::all(), Direction::Ascending, &mut |document| {
+            ids.push(document.id);
+            ControlFlow::Continue(())
+        });
+        let mut outcomes = vec![listed];
+        outcomes.push(snapshot.changes(0, Direction::Descending, &mut go_on));
+        outcomes.push(snapshot.locals(&mut go_on));
+        outcomes.push(snapshot.purges(0).map(drop));
+        for id in ids {
+            outcomes.push(read_document(&snapshot, &id));
+        }
+        for outcome in outcomes {
+            let kind = outcome.err().map(|error| error.class());
+            assert!(matches!(kind, None | Some(ErrorClass::Corrupt)), "{kind:?}");
+        }
+        commits += 1;
+        assert!(commits <= size, "more commits than bytes");
+        next = snapshot.parent()?;
+    }
+    Ok(())
+}
+
+fn go_on<T>(_: T) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+fn read_document(snapshot: &DbSnapshot, id: &str) -> Result<()> {
+    for leaf in snapshot.open_revs(id, None, false)?.into_iter().flatten() {
+        for attachment in &leaf.attachments {
+            let content = snapshot.attachment(id, leaf.rev().as_ref(), &attachment.name)?;
+            content.read(&mut |_| Ok(()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Walks the whole history of the store at `path`, newest commit first, and reads each commit.

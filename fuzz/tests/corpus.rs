@@ -17,8 +17,9 @@ static ALLOCATED: Cap<System> = Cap::new(System, usize::MAX);
 /// on.
 const ALLOCATED_BYTES_MAX: usize = 1 << 20;
 
-/// Mutations of each file of the corpus, and of each history of operations, which take longer.
+/// Mutations of each file of the corpus, and of whole databases and histories, which take longer.
 const MUTATIONS: u64 = 10_000;
+const DATABASES: u64 = 1_000;
 const HISTORIES: u64 = 300;
 
 fn corpus(name: &str) -> Vec<(PathBuf, Vec<u8>)> {
@@ -64,7 +65,11 @@ fn run(target: Target, input: &[u8], what: &str) {
 #[test]
 fn no_target_panics_or_takes_more_memory_than_its_input_is_worth() {
     for (name, target) in TARGETS {
-        let mutations = if name == "operations" { HISTORIES } else { MUTATIONS };
+        let mutations = match name {
+            "operations" => HISTORIES,
+            "database" => DATABASES,
+            _ => MUTATIONS,
+        };
         let mut count = 0;
         for (path, seed) in corpus(name) {
             run(target, &seed, &path.display().to_string());

@@ -11,6 +11,9 @@ use crate::mark;
 use super::load::data_chunks;
 use super::record::HeldAttachment;
 
+/// Stored bytes that are decoded at a time: they become at most about a thousand times as many.
+const DECODED_BYTES: usize = 1024;
+
 /// The content of one attachment. Reading needs memory for one chunk, whatever the length.
 ///
 /// ```
@@ -55,9 +58,11 @@ impl AttachmentContent {
         let mut decoder = AttachmentDecoder::new(self.attachment.encoding);
         let mut piece = Vec::new();
         for chunk in &self.chunks {
-            decoder.write(&self.file.read(*chunk)?, &mut piece)?;
-            visit(&piece)?;
-            piece.clear();
+            for stored in self.file.read(*chunk)?.chunks(DECODED_BYTES) {
+                decoder.write(stored, &mut piece)?;
+                visit(&piece)?;
+                piece.clear();
+            }
         }
         decoder.finish(&mut piece)?;
         if piece.is_empty() { Ok(()) } else { visit(&piece) }
