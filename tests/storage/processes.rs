@@ -287,7 +287,8 @@ fn a_plain_copy_of_a_live_file_is_a_valid_database_at_a_recent_commit() {
                 unreachable!("the loop ends when it is told to")
             });
             let copy = directory.path().join("copy.rereduce");
-            while copies < 100 {
+            // However slow the disk is, some commits are made between the copies.
+            while copies < 100 || handle.number() <= 20 {
                 let before = handle.number();
                 fs::copy(&path, &copy).unwrap();
                 let after = handle.number();
@@ -300,8 +301,7 @@ fn a_plain_copy_of_a_live_file_is_a_valid_database_at_a_recent_commit() {
                 moved += u64::from(number > before);
             }
             done.store(true, Ordering::Release);
-            let last = writer.join().unwrap();
-            assert!(last > 20, "{last} commits");
+            assert!(writer.join().unwrap() > 20);
         });
         println!("{copies} copies, {moved} of them newer than the commit before the copy");
     }
