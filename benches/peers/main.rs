@@ -283,7 +283,9 @@ fn copy_files(from: &Path, to: &Path) {
     files(from, &mut |path| {
         let target = to.join(path.strip_prefix(from).unwrap());
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-        std::fs::copy(path, target).unwrap();
+        std::fs::copy(path, &target).unwrap();
+        // What opens it next is not to wait for the disk to take the copy.
+        std::fs::File::open(target).unwrap().sync_all().unwrap();
     });
 }
 
