@@ -5,119 +5,27 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use rereduce::btree::TreeOptions;
 use rereduce::env::{Env, MemoryDisk};
-use rereduce::file::Protocol;
-use rereduce::kv::{KvSnapshot, OrderedKv};
-use rereduce::reduce::{Reducer, Row, SumDecimal};
 use rereduce::store::{Store, StoreOptions};
-use rereduce::vocabulary::{Edit, KeyRange};
-use rereduce::{Error, Result};
-use rereduce_model::{CheckConfig, KvEngine, KvHandle, Reduced, check_kv};
-
-/// Count and sum in one reduction, as the model answers both.
-struct CountAndSum;
-
-impl Reducer for CountAndSum {
-    fn reduce(&self, rows: &[Row<'_>], out: &mut Vec<u8>) -> Result<()> {
-        out.extend((rows.len() as u64).to_le_bytes());
-        SumDecimal.reduce(rows, out)
-    }
-
-    fn rereduce(&self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
-        let counts = parts.iter().map(|part| u64::from_le_bytes(part[..8].try_into().unwrap()));
-        out.extend(counts.sum::<u64>().to_le_bytes());
-        let sums: Vec<&[u8]> = parts.iter().map(|part| &part[8..]).collect();
-        SumDecimal.rereduce(&sums, out)
-    }
-}
-
-struct StoreEngine {
-    env: Env,
-    options: StoreOptions,
-}
-
-struct StoreHandle(Store);
-
-impl KvEngine for StoreEngine {
-    fn open(&self, name: &str) -> Result<Box<dyn KvHandle>> {
-        let store = Store::open(self.env.clone(), name.as_ref(), self.options.clone())?;
-        Ok(Box::new(StoreHandle(store)))
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        match self.env.disk.remove(name.as_ref()) {
-            Err(Error::NoSuchFile { .. }) => Ok(()),
-            removed => removed,
-        }
-    }
-}
-
-impl OrderedKv for StoreHandle {
-    fn commit(&self, edits: &[Edit]) -> Result<()> {
-        OrderedKv::commit(&self.0, edits)
-    }
-
-    fn snapshot(&self) -> Result<Box<dyn KvSnapshot>> {
-        OrderedKv::snapshot(&self.0)
-    }
-}
-
-impl KvHandle for StoreHandle {
-    fn close(self: Box<Self>) -> Result<()> {
-        self.0.close()
-    }
-
-    fn reduce(&self, range: &KeyRange) -> Option<Result<Reduced>> {
-        let reduced = self.0.snapshot().and_then(|snapshot| snapshot.reduce(range));
-        Some(reduced.map(|bytes| {
-            let (count, sum) = bytes.split_at(8);
-            let sum = SumDecimal::decode(sum).unwrap();
-            Reduced { count: u64::from_le_bytes(count.try_into().unwrap()), sum }
-        }))
-    }
-
-    fn compact(&self) -> Option<Result<()>> {
-        Some(self.0.compact(&mut || ControlFlow::Continue(())))
-    }
-
-    fn commit_number(&self) -> Option<u64> {
-        Some(self.0.snapshot().unwrap().number())
-    }
-
-    fn open_commit(&self, number: u64) -> Option<Result<Box<dyn KvSnapshot>>> {
-        let opened = self.0.snapshot_at(number);
-        Some(opened.map(|snapshot| Box::new(snapshot) as Box<dyn KvSnapshot>))
-    }
-
-    fn check(&self) -> Option<Result<()>> {
-        Some(self.0.snapshot().and_then(|snapshot| snapshot.check()).map(|checked| {
-            assert!(checked.violations.is_empty(), "{:?}", checked.violations);
-        }))
-    }
-}
-
-fn options(fan_out_max: usize, protocol: Protocol, cache_bytes: usize) -> StoreOptions {
-    StoreOptions {
-        tree: TreeOptions { fan_out_max, ..TreeOptions::default() },
-        reducer: Arc::new(CountAndSum),
-        protocol,
-        cache_bytes,
-        ..StoreOptions::default()
-    }
-}
+use rereduce::vocabulary::Edit;
+use rereduce_crash_sim::{KvOpener, StoreOpener};
+use rereduce_model::{CheckConfig, check_kv};
 
 // spec: RECOVER-1, HISTORY-1, COMPACT-1, COMMIT-6
 #[test]
 fn a_store_equals_the_model_after_every_operation() {
     for (seed, fan_out, protocol, cache_bytes) in [
-        (1, 2, Protocol::Verified, 0),
-        (2, 3, Protocol::Barrier, 1000),
-        (3, 4, Protocol::Guide, 1 << 20),
-        (4, usize::MAX, Protocol::Verified, 1 << 20),
+        (1, 2, "verified", 0),
+        (2, 3, "barrier", 1000),
+        (3, 4, "guide", 1 << 20),
+        (4, usize::MAX, "verified", 1 << 20),
     ] {
-        let engine =
-            StoreEngine { env: Env::memory(), options: options(fan_out, protocol, cache_bytes) };
+        let mut opener = StoreOpener::default();
+        opener.set("fan-out", &fan_out.to_string()).unwrap();
+        opener.set("protocol", protocol).unwrap();
+        opener.set("cache", &cache_bytes.to_string()).unwrap();
+        let env = Env::memory();
+        let engine = |name: &str| opener.open(&env, name.as_ref());
         let config = CheckConfig { seed, ..CheckConfig::default() };
         let report = check_kv(&engine, &config).unwrap_or_else(|wrong| panic!("{wrong}"));
         assert!(report.not_offered.is_empty(), "{report}");
