@@ -4,8 +4,19 @@
 //! hold anyway.
 
 use crate::explore::{Explorer, Tally, Violation};
-use crate::shrink::shrink;
+use crate::plan::Plan;
+use crate::run::{Evidence, record};
+use crate::shrink::{shrink, shrink_failing};
 use crate::target::{Target, Workload};
+use crate::trace::Entry;
+
+/// What a run did to the disk.
+pub struct Traced {
+    /// All calls, with notes of what began and what was acknowledged.
+    pub entries: Vec<Entry>,
+    /// For each operation, whether it changed what readers see.
+    pub changed: Vec<bool>,
+}
 
 /// An engine under test, by name; every [`Target`] is one.
 pub trait Subject: Send + Sync {
@@ -46,6 +57,42 @@ pub trait Subject: Send + Sync {
         crash: Option<(usize, &str)>,
     ) -> Result<Option<Violation>, String>;
 
+    /// What a run without failures did to the disk.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse, or the run went wrong.
+    fn trace(&self, seed: u64, workload: &Workload) -> Result<Traced, String>;
+
+    /// One run whose calls fail as the explorer's plan says; with `power`, everything that a power
+    /// cut after the first failure can leave is opened too.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse.
+    fn endure(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        power: bool,
+        evidence: &mut Evidence,
+    ) -> Result<(Tally, Option<Violation>), String>;
+
+    /// The same violation with fewer operations and an earlier failing call, if there is one:
+    /// `plans(n)` lets the n-th call fail.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse.
+    fn endure_less(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        power: bool,
+        plans: &dyn Fn(u64) -> Option<Plan>,
+        violation: Violation,
+    ) -> Result<Violation, String>;
+
     /// A workload of `count` operations from `seed`.
     fn workload(&self, count: usize, seed: u64) -> Workload;
 }
@@ -85,6 +132,36 @@ impl<T: Target> Subject for T {
             Some((point, choice)) => explorer.replay(&target, &ops, point, choice),
             None => Ok(explorer.explore(&target, &ops).1),
         }
+    }
+
+    fn trace(&self, seed: u64, workload: &Workload) -> Result<Traced, String> {
+        let (target, ops) = workload.prepare(self)?;
+        let recording = record(&target, &ops, seed, &Plan::default())?;
+        let changed = recording.states.windows(2).map(|pair| pair[0] != pair[1]).collect();
+        Ok(Traced { entries: recording.trace, changed })
+    }
+
+    fn endure(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        power: bool,
+        evidence: &mut Evidence,
+    ) -> Result<(Tally, Option<Violation>), String> {
+        let (target, ops) = workload.prepare(self)?;
+        Ok(explorer.endure(&target, &ops, power, evidence))
+    }
+
+    fn endure_less(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        power: bool,
+        plans: &dyn Fn(u64) -> Option<Plan>,
+        violation: Violation,
+    ) -> Result<Violation, String> {
+        let (target, ops) = workload.prepare(self)?;
+        Ok(shrink_failing(explorer, &target, &ops, power, plans, violation))
     }
 
     fn workload(&self, count: usize, seed: u64) -> Workload {

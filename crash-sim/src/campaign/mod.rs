@@ -7,6 +7,7 @@ mod checks;
 mod ci;
 mod crash;
 mod footer;
+mod ioerr;
 mod model;
 mod planted;
 mod protocols;
@@ -76,6 +77,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "a file damaged in every way around its last footers",
         in_ci: true,
         run: footer::run,
+    },
+    Campaign {
+        name: "ioerr",
+        about: "every disk call of every workload fails in turn, once and for ever",
+        in_ci: true,
+        run: ioerr::run,
     },
     Campaign {
         name: "model",
