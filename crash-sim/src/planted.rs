@@ -54,6 +54,7 @@ pub const PLANTED: &[Planted] = &[
     bug("failed-write-not-poisoned", "COMMIT-5 B04 B44", "failing", "tests/storage"),
     bug("unsealed-tail-not-rewritten", "RECOVER-4 B44", "failing", "tests/storage"),
     bug("read-error-means-older-commit", "RECOVER-2 B06", "failing", "tests/storage"),
+    bug("name-taken-for-durable", "RECOVER-7", "", "tests/storage"),
     bug("marker-follows-content", "FILE-2", "", "tests/storage"),
     bug("history-goes-step-by-step", "HISTORY-1", "", "tests/storage"),
     bug("header-copy-b-ignored", "FILE-1", "", "tests/storage"),

@@ -164,13 +164,17 @@ impl<R: Roots> CommittedFile<R> {
             Access::Read => None,
             Access::Write => Some(take_lock(&env, path)?),
         };
-        let file = open_or_create(&env, path, &options)?;
+        let (file, created) = open_or_create(&env, path, &options)?;
         let recovered = recover(&file)?;
         let report = recovered.report.clone();
         let file = Arc::new(file);
         let state = recovered_state(&file, &recovered, options.cache_bytes)?;
+        let resume = || FileWriter::resume(file, &recovered, options.protocol);
         let writer = lock.map(|lock| Writing {
-            writer: FileWriter::resume(file, &recovered, options.protocol),
+            writer: match created {
+                true => resume(),
+                false => resume().named_by_others(env.disk.clone()),
+            },
             earlier: WriteCounts::default(),
             _lock: lock,
         });
@@ -316,7 +320,8 @@ impl<R: Roots> CommittedFile<R> {
         let state = recovered_state(&file, &recovered, self.options.cache_bytes)?;
         let writing = self.writing(&mut guard)?;
         writing.earlier = writing.counts();
-        writing.writer = FileWriter::resume(file, &recovered, self.options.protocol);
+        let writer = FileWriter::resume(file, &recovered, self.options.protocol);
+        writing.writer = writer.named_by_others(self.env.disk.clone());
         *locked(&self.recovery) = recovered.report.clone();
         self.published.publish(Arc::new(state));
         Ok(recovered.report)
@@ -406,18 +411,18 @@ fn take_lock(env: &Env, path: &Path) -> Result<Box<dyn DiskLock>> {
     lock.ok_or_else(|| Error::Locked { path: path.to_path_buf() })
 }
 
-/// The file at `path`; a writer that may create makes it if it is missing or unborn.
-fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<OpenFile> {
+/// The file at `path`, and whether it was made just now: a writer that may create makes it if it is
+/// missing or unborn.
+fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<(OpenFile, bool)> {
     let writes = options.access == Access::Write;
+    let create = || Ok((OpenFile::create(env, path, FileId::random(env)?)?, true));
     match OpenFile::open(env, path, options.access) {
-        Ok(file) if file.is_unborn() && writes => OpenFile::create(env, path, FileId::random(env)?),
-        Err(Error::NoSuchFile { .. }) if options.create && writes => {
-            OpenFile::create(env, path, FileId::random(env)?)
-        }
+        Ok(file) if file.is_unborn() && writes => create(),
+        Err(Error::NoSuchFile { .. }) if options.create && writes => create(),
         Err(Error::NotADatabase { .. }) if writes && mark::planted("foreign-file-replaced") => {
-            OpenFile::create(env, path, FileId::random(env)?)
+            create()
         }
-        opened => opened,
+        opened => opened.map(|file| (file, false)),
     }
 }
 
