@@ -66,8 +66,8 @@ pub struct Tally {
     pub distinct: u64,
     /// Distinct images tried in depth.
     pub in_depth: u64,
-    /// Images built that show each kind of fault, in the order of [`FaultKind::ALL`].
-    pub kinds: [u64; FaultKind::ALL.len()],
+    /// Images built that show each kind of fault, in the order of [`FaultKind::CRASH`].
+    pub kinds: [u64; FaultKind::CRASH.len()],
 }
 
 impl Tally {
@@ -159,7 +159,7 @@ impl Hasher for Identity {
 
 impl Distinct {
     /// Whether this hash is new.
-    fn insert(&self, hash: u64) -> bool {
+    pub(crate) fn insert(&self, hash: u64) -> bool {
         locked(shard(&self.shards, hash)).insert(hash, ()).is_none()
     }
 }
@@ -308,7 +308,7 @@ impl Explorer {
         }))
     }
 
-    fn violation<T: Target>(
+    pub(crate) fn violation<T: Target>(
         &self,
         target: &T,
         ops: &[T::Op],
@@ -375,7 +375,7 @@ impl<'a, T: Target> Search<'a, T> {
         for choice in choices(scene, explorer.model, explorer.seed, explorer.sets_max) {
             let (image, kinds) = scene.image(&choice);
             tally.images += 1;
-            for (count, kind) in tally.kinds.iter_mut().zip(FaultKind::ALL) {
+            for (count, kind) in tally.kinds.iter_mut().zip(FaultKind::CRASH) {
                 *count += u64::from(kinds.contains(kind));
             }
             if explorer.distinct.insert(image.hash()) {
@@ -499,7 +499,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Crash {
-    fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
+    pub(crate) fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
         Crash {
             point,
             call: trace.get(scene.entry).map_or("the end".to_owned(), Entry::to_string),

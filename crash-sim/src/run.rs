@@ -17,6 +17,7 @@ use rereduce::env::Env;
 use rereduce::{Error, ErrorClass};
 
 use crate::disk::{Badly, SimDisk};
+use crate::fault::FaultKind;
 use crate::oracle::{DATABASE, environment, guarded};
 use crate::plan::Plan;
 use crate::target::Target;
@@ -56,7 +57,9 @@ pub struct Doubt<S> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {
-    /// Calls that failed by plan.
+    /// Calls that suffered each kind of fault, in the order of [`FaultKind::ALL`].
+    pub struck: [u64; FaultKind::ALL.len()],
+    /// Calls that failed, so that the engine could tell.
     pub failures: u64,
     /// How often a write or flush of the database failed, and a further write was tried.
     pub poisonings: u64,
@@ -65,8 +68,24 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// Whether any call suffered a fault.
+    pub fn is_struck(&self) -> bool {
+        self.struck.iter().any(|count| *count > 0)
+    }
+
+    /// Adds what happened to the calls of a run on `disk`.
+    pub(crate) fn note(&mut self, disk: &SimDisk) {
+        self.failures += disk.failures();
+        for (mine, kind) in self.struck.iter_mut().zip(FaultKind::ALL) {
+            *mine += disk.struck(kind);
+        }
+    }
+
     /// Adds another's counts.
     pub fn add(&mut self, other: Evidence) {
+        for (mine, others) in self.struck.iter_mut().zip(other.struck) {
+            *mine += others;
+        }
         self.failures += other.failures;
         self.poisonings += other.poisonings;
         self.refusals += other.refusals;
@@ -116,13 +135,13 @@ pub fn record_evidence<T: Target>(
         for op in ops {
             run.step(op)?;
         }
-        if run.disk.failures() > 0 {
+        if run.disk.is_struck() {
             run.work_on()?;
         }
         run.handle = None;
         Ok(Recording { trace: run.disk.trace(), states: run.states, doubts: run.doubts })
     });
-    evidence.failures += disk.failures();
+    evidence.note(&disk);
     recorded
 }
 

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 
 use crate::explore::{Explorer, Violation};
+use crate::fault::FaultClass;
+use crate::lies::class_of;
 use crate::plan::Plan;
 use crate::run::Evidence;
 use crate::target::Target;
@@ -45,8 +47,11 @@ pub(crate) fn shrink_failing<T: Target>(
         for plan in (1..).map_while(plans) {
             let (mut evidence, explorer) =
                 (Evidence::default(), Explorer { plan, ..explorer.clone() });
-            let (_, found) = explorer.endure(target, ops, power, &mut evidence);
-            if found.is_some() || evidence.failures == 0 {
+            let (_, found) = match class_of(&explorer.plan) {
+                FaultClass::B => explorer.believe(target, ops, &mut evidence),
+                _ => explorer.endure(target, ops, power, &mut evidence),
+            };
+            if found.is_some() || !evidence.is_struck() {
                 return found;
             }
         }

@@ -4,6 +4,8 @@
 //! hold anyway.
 
 use crate::explore::{Explorer, Tally, Violation};
+use crate::fault::FaultClass;
+use crate::lies::class_of;
 use crate::plan::Plan;
 use crate::run::{Evidence, record};
 use crate::shrink::{shrink, shrink_failing};
@@ -64,8 +66,9 @@ pub trait Subject: Send + Sync {
     /// If the workload does not parse, or the run went wrong.
     fn trace(&self, seed: u64, workload: &Workload) -> Result<Traced, String>;
 
-    /// One run whose calls fail as the explorer's plan says; with `power`, everything that a power
-    /// cut after the first failure can leave is opened too.
+    /// One run whose calls fail as the explorer's plan says, judged by the class of the plan; with
+    /// `power`, everything that a power cut after the first failure can leave is opened too (after
+    /// a lie it always is).
     ///
     /// # Errors
     ///
@@ -128,9 +131,15 @@ impl<T: Target> Subject for T {
         crash: Option<(usize, &str)>,
     ) -> Result<Option<Violation>, String> {
         let (target, ops) = workload.prepare(self)?;
-        match crash {
-            Some((point, choice)) => explorer.replay(&target, &ops, point, choice),
-            None => Ok(explorer.explore(&target, &ops).1),
+        match (class_of(&explorer.plan), crash) {
+            (FaultClass::B, Some((point, choice))) => {
+                explorer.believe_again(&target, &ops, point, choice)
+            }
+            (FaultClass::B, None) => {
+                Ok(explorer.believe(&target, &ops, &mut Evidence::default()).1)
+            }
+            (_, Some((point, choice))) => explorer.replay(&target, &ops, point, choice),
+            (_, None) => Ok(explorer.explore(&target, &ops).1),
         }
     }
 
@@ -149,7 +158,10 @@ impl<T: Target> Subject for T {
         evidence: &mut Evidence,
     ) -> Result<(Tally, Option<Violation>), String> {
         let (target, ops) = workload.prepare(self)?;
-        Ok(explorer.endure(&target, &ops, power, evidence))
+        Ok(match class_of(&explorer.plan) {
+            FaultClass::B => explorer.believe(&target, &ops, evidence),
+            _ => explorer.endure(&target, &ops, power, evidence),
+        })
     }
 
     fn endure_less(

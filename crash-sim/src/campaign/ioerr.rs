@@ -8,6 +8,7 @@
 //! Invariant: a run is chosen by the seed alone, and in every form each workload meets each kind of
 //! fault that its calls can suffer. The unit of `passed` is a run.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -15,9 +16,9 @@ use rereduce::mark;
 
 use super::{Context, Progress, scripts, subject};
 use crate::explore::{Explorer, Tally, Violation};
-use crate::fault::FaultModel;
+use crate::fault::{FaultKind, FaultModel};
 use crate::figures::Figures;
-use crate::plan::{Errno, Failure, Fault, Pages, Plan, Verb};
+use crate::plan::{Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 use crate::random::Random;
 use crate::run::Evidence;
 use crate::target::Workload;
@@ -30,27 +31,25 @@ const FLOOR: u64 = 5_000;
 /// Runs that the quick form chooses.
 const QUICK_RUNS: usize = 5_400;
 
+/// Generated workloads of each target that the full form adds to the scripts, and how long they are.
+const GENERATED: u64 = 50;
+const GENERATED_OPERATIONS: usize = 8;
+
 /// One run in so many ends with power cuts.
 const POWER_EVERY: usize = 16;
 
 /// Sets of survivors at each crash point of such a run.
 const POWER_SETS_MAX: usize = 3;
 
-/// The kinds of fault that this campaign injects, by number and name.
-const KINDS: [(usize, &str); 5] = [
-    (12, "sync-error-kept"),
-    (13, "sync-error-reverted"),
-    (15, "read-error"),
-    (16, "write-error"),
-    (17, "no-space"),
-];
+/// Sizes of the disk that a workload is tried on.
+const QUOTAS: u64 = 24;
 
 /// One workload, and what its calls can suffer.
 struct Stage {
     target: &'static str,
     workload: Workload,
-    /// For each kind, the faults of that kind.
-    faults: Vec<Vec<Fault>>,
+    /// For each of [`FaultKind::CALL`], what can go wrong in this way.
+    faults: Vec<Vec<PlanItem>>,
 }
 
 /// One run to make.
@@ -58,7 +57,7 @@ struct Stage {
 struct Job<'a> {
     stage: &'a Stage,
     kind: usize,
-    fault: Fault,
+    fault: PlanItem,
     power: bool,
 }
 
@@ -67,11 +66,11 @@ struct Job<'a> {
 struct Sum {
     runs: u64,
     failed: u64,
-    kinds: [u64; KINDS.len()],
+    kinds: [u64; FaultKind::CALL.len()],
     evidence: Evidence,
     tally: Tally,
     /// Of each kind, the first job that failed.
-    violations: [Option<(usize, Violation)>; KINDS.len()],
+    violations: [Option<(usize, Violation)>; FaultKind::CALL.len()],
 }
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
@@ -84,10 +83,10 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     figures.count("runs", sum.runs);
     figures.count("workloads", stages.len() as u64);
     figures.failed = sum.failed;
-    for ((_, name), count) in KINDS.iter().zip(sum.kinds) {
-        figures.count(*name, count);
+    for (kind, count) in FaultKind::CALL.iter().zip(sum.kinds) {
+        figures.count(kind.name(), count);
         if count == 0 && !context.stopped() {
-            context.say(format_args!("no run met the fault kind {name}"));
+            context.say(format_args!("no run met the fault kind {kind}"));
             figures.failed += 1;
         }
     }
@@ -98,7 +97,7 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     figures.count("of them refused writes", sum.evidence.refusals);
     for (index, violation) in sum.violations.into_iter().flatten() {
         let Some(job) = jobs.get(index) else { continue };
-        let plans = |nth| Some(Plan::default().and(Fault { nth, ..job.fault }));
+        let plans = |nth| job.fault_at(nth);
         let (subject, workload) = (subject(job.stage.target)?, &job.stage.workload);
         let least = subject.endure_less(&explorer, workload, job.power, &plans, violation)?;
         context.report(&least);
@@ -114,11 +113,16 @@ fn stages(context: &Context) -> Result<Vec<Stage>, String> {
         |argument: &str, name: &str| context.argument(argument).is_none_or(|it| it == name);
     let mut stages = Vec::new();
     for target in targets::CRASHED.iter().filter(|target| wanted("target", target)) {
-        for workload in scripts(context, target)? {
-            if wanted("workload", &workload.name) {
-                let trace = subject(target)?.trace(context.seed, &workload)?;
-                stages.push(Stage { target, workload, faults: faults(&trace.entries) });
-            }
+        let subject = subject(target)?;
+        let mut workloads = scripts(context, target)?;
+        let generated = if context.quick { 0 } else { GENERATED };
+        workloads.extend((0..generated).map(|index| {
+            let seed = context.seed.wrapping_mul(1000) + index;
+            subject.workload(GENERATED_OPERATIONS, seed)
+        }));
+        for workload in workloads.into_iter().filter(|it| wanted("workload", &it.name)) {
+            let trace = subject.trace(context.seed, &workload)?;
+            stages.push(Stage { target, workload, faults: faults(&trace.entries) });
         }
     }
     if stages.is_empty() {
@@ -128,58 +132,83 @@ fn stages(context: &Context) -> Result<Vec<Stage>, String> {
 }
 
 /// Everything that can go wrong with the calls of a trace, by kind.
-fn faults(trace: &[Entry]) -> Vec<Vec<Fault>> {
-    let mut seen: Vec<(Verb, u64)> = Vec::new();
-    let mut faults = vec![Vec::new(); KINDS.len()];
+fn faults(trace: &[Entry]) -> Vec<Vec<PlanItem>> {
+    let mut seen: BTreeMap<Verb, u64> = BTreeMap::new();
+    let mut faults = vec![Vec::new(); FaultKind::CALL.len()];
+    let mut add = |kind: FaultKind, item: PlanItem| {
+        for (list, _) in faults.iter_mut().zip(FaultKind::CALL).filter(|(_, it)| *it == kind) {
+            list.push(item);
+        }
+    };
+    let mut bytes_written = 0;
     for entry in trace {
         let Entry::Call(call, None) = entry else { continue };
-        let verb = verb(call);
-        let index = seen.iter().position(|(other, _)| *other == verb).unwrap_or_else(|| {
-            seen.push((verb, 0));
-            seen.len() - 1
-        });
-        seen[index].1 += 1;
-        for (kind, failure) in failures(call) {
-            let Some(slot) = KINDS.iter().position(|(number, _)| *number == kind) else { continue };
+        if let Call::Append { bytes, .. } = call {
+            bytes_written += bytes.len() as u64;
+        }
+        let verb = Verb::of(call);
+        let nth = *seen.entry(verb).and_modify(|count| *count += 1).or_insert(1);
+        for failure in failures(call) {
             for forever in [false, true] {
-                faults[slot].push(Fault { verb, nth: seen[index].1, failure, forever });
+                let fault = Fault { verb, nth, failure, forever };
+                if fault.makes_sense().is_ok() {
+                    add(failure.kind(call), PlanItem::Fault(fault));
+                }
             }
         }
+    }
+    for part in 0..QUOTAS {
+        add(FaultKind::ResourceLimit, PlanItem::Quota(bytes_written * part / QUOTAS));
     }
     faults
 }
 
-/// The ways in which `call` can go wrong, by kind.
-fn failures(call: &Call) -> Vec<(usize, Failure)> {
+/// The ways in which `call` can go wrong.
+fn failures(call: &Call) -> Vec<Failure> {
     let (broken, full) = (Failure::new(Errno::InputOutput), Failure::new(Errno::NoSpace));
+    let (late, interrupted) = (Failure::late(Errno::InputOutput), Failure::new(Errno::Interrupted));
+    let reverted = |failure: Failure| failure.pages(Pages::Reverted);
     match call {
-        Call::Sync { .. } => vec![(12, broken), (13, broken.pages(Pages::Reverted))],
-        Call::SyncDir { .. } => vec![(12, broken)],
-        Call::Append { bytes, .. } => {
-            let (half, most) = (bytes.len() as u64 / 2, bytes.len() as u64 - 1);
-            vec![(16, broken), (16, broken.written(half)), (17, full), (17, full.written(most))]
+        Call::Sync { .. } => {
+            let lie = Failure::lie();
+            vec![broken, reverted(broken), late, reverted(late), lie, interrupted]
         }
-        Call::Create { .. } => vec![(16, broken), (17, full)],
-        Call::Rename { .. } | Call::Remove { .. } | Call::Rewrite { .. } => vec![(16, broken)],
-        Call::Open { .. } | Call::Lock { .. } | Call::Identify { .. } => vec![(15, broken)],
-        Call::List { .. } | Call::Read { .. } => vec![(15, broken)],
+        Call::SyncDir { .. } => vec![broken, Failure::lie(), interrupted],
+        Call::Append { bytes, .. } => {
+            let (half, most) = (bytes.len() as u64 / 2, (bytes.len() as u64).saturating_sub(1));
+            let short = Failure::short_write;
+            let errors = [broken, broken.written(half), full, full.written(most)];
+            let parts = [short(0), short(half), interrupted, interrupted.written(most)];
+            [errors, parts].concat()
+        }
+        Call::Rewrite { length, .. } => {
+            vec![broken, Failure::short_write(length / 2), interrupted]
+        }
+        Call::Create { .. } => vec![broken, full, interrupted],
+        Call::Rename { .. } | Call::Remove { .. } => vec![broken, interrupted],
+        Call::Read { length, .. } => {
+            vec![broken, Failure::short_read((length / 2).max(1)), interrupted]
+        }
+        Call::Open { .. } | Call::Lock { .. } | Call::Identify { .. } | Call::List { .. } => {
+            vec![broken, interrupted]
+        }
     }
 }
 
-fn verb(call: &Call) -> Verb {
-    match call {
-        Call::Open { .. } => Verb::Open,
-        Call::Create { .. } => Verb::Create,
-        Call::Lock { .. } => Verb::Lock,
-        Call::Identify { .. } => Verb::Identify,
-        Call::List { .. } => Verb::List,
-        Call::Rename { .. } => Verb::Rename,
-        Call::Remove { .. } => Verb::Remove,
-        Call::SyncDir { .. } => Verb::SyncDir,
-        Call::Append { .. } => Verb::Append,
-        Call::Read { .. } => Verb::Read,
-        Call::Rewrite { .. } => Verb::Rewrite,
-        Call::Sync { .. } => Verb::Sync,
+impl Job<'_> {
+    /// The plan that lets the `nth` call fail in the way of this job; of a quota there is one.
+    fn fault_at(&self, nth: u64) -> Option<Plan> {
+        match self.fault {
+            PlanItem::Fault(fault) => Some(Plan::default().and(Fault { nth, ..fault })),
+            PlanItem::Quota(bytes) => (nth == 1).then(|| Plan::default().quota(bytes)),
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        match self.fault {
+            PlanItem::Fault(fault) => Plan::default().and(fault),
+            PlanItem::Quota(bytes) => Plan::default().quota(bytes),
+        }
     }
 }
 
@@ -252,13 +281,14 @@ fn some_of(
             let (target, workload) = (job.stage.target, &job.stage.workload.name);
             progress.show(format_args!("{index} of {} runs, now {target} {workload}", jobs.len()));
         }
-        let explorer = Explorer { plan: Plan::default().and(job.fault), ..explorer.clone() };
+        let explorer = Explorer { plan: job.plan(), ..explorer.clone() };
         let (subject, workload) = (subject(job.stage.target)?, &job.stage.workload);
-        let before = sum.evidence.failures;
+        let kind = FaultKind::CALL[job.kind].number() - 1;
+        let before = sum.evidence.struck[kind];
         let (tally, violation) =
             subject.endure(&explorer, workload, job.power, &mut sum.evidence)?;
         sum.runs += 1;
-        sum.kinds[job.kind] += u64::from(sum.evidence.failures > before);
+        sum.kinds[job.kind] += u64::from(sum.evidence.struck[kind] > before);
         sum.tally.add(&tally);
         if let Some(violation) = violation {
             sum.failed += 1;
