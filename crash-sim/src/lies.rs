@@ -125,12 +125,16 @@ pub fn recover_believing<T: Target>(
         match read {
             Ok((found, Ok(()))) => Ok(Answered::State(found)),
             Ok((_, Err(complaint))) => Ok(Answered::Damage(complaint)),
-            Err(error) if error.class() == ErrorClass::Corrupt => {
-                Ok(Answered::Damage(error.to_string()))
-            }
+            Err(error) if is_damage(&error) => Ok(Answered::Damage(error.to_string())),
             Err(error) => Err(format!("neither a state nor damage: {error}")),
         }
     })
+}
+
+/// Whether the error says that bytes are not what was written; of a header that never landed it can
+/// only say that it is none.
+fn is_damage(error: &Error) -> bool {
+    matches!(error.class(), ErrorClass::Corrupt | ErrorClass::NotADatabase)
 }
 
 struct Run<'a, T: Target> {
@@ -155,9 +159,9 @@ impl<T: Target> Run<'_, T> {
 
     /// An error must come from a call that failed, from an earlier one, or from damage.
     fn excuse(&self, what: &str, error: &Error, before: u64) -> Result<(), String> {
-        let refused = self.disk.failures() > 0 && error.class() == ErrorClass::Refused;
-        let damaged = self.disk.is_struck() && error.class() == ErrorClass::Corrupt;
-        match self.disk.failures() > before || refused || damaged {
+        let struck = self.disk.is_struck();
+        let refused = error.class() == ErrorClass::Refused;
+        match self.disk.failures() > before || struck && (refused || is_damage(error)) {
             true => Ok(()),
             false => Err(format!("{what}, with no call failing and no damage: {error}")),
         }
