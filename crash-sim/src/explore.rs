@@ -499,6 +499,12 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Crash {
+    /// The same without what came before and what survived, which cost something to write down.
+    pub(crate) fn brief(point: usize, choice: Choice) -> Crash {
+        let (call, survivors, trace) = (String::new(), Vec::new(), Vec::new());
+        Crash { point, call, choice, survivors, trace }
+    }
+
     pub(crate) fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
         Crash {
             point,

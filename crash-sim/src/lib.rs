@@ -17,6 +17,7 @@ mod fault;
 mod figures;
 mod image;
 mod lies;
+mod nested;
 mod oracle;
 mod plan;
 mod planted;
@@ -29,7 +30,7 @@ mod target;
 mod targets;
 mod trace;
 
-pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
+pub use campaign::{Account, CAMPAIGNS, Campaign, Cell, Context, account, expected_cells};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
@@ -37,6 +38,7 @@ pub use fault::{FaultClass, FaultKind, FaultModel, Gap, KindSet, Length, Surviva
 pub use figures::Figures;
 pub use image::Image;
 pub use lies::{Answered, Believed, class_of, record_believing, recover_believing};
+pub use nested::{Met, NESTED_DEPTH, NestedTally, NestedViolation, Nesting};
 pub use oracle::{DATABASE, environment, guarded, recover};
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
@@ -44,7 +46,7 @@ pub use random::{Random, SeededEntropy, StillClock};
 pub use run::{Doubt, Evidence, Recording, record, record_evidence};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
-pub use subject::Subject;
+pub use subject::{Subject, Traced};
 pub use target::{Target, Workload};
 pub use targets::{
     DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,

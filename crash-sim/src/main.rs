@@ -59,6 +59,10 @@ fn parse(
             context.quick = true;
             continue;
         }
+        if name == "nested" {
+            context.arguments.push((name.to_owned(), String::new()));
+            continue;
+        }
         let value = arguments.next().ok_or_else(|| format!("--{name} needs a value"))?;
         match name {
             "seed" => context.seed = value.parse().map_err(|_| "--seed takes a number")?,

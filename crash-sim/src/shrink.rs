@@ -63,12 +63,12 @@ pub(crate) fn shrink_failing<T: Target>(
 
 /// The violation with the fewest and simplest operations that `fails` still gives, from `ops` which
 /// gave `violation`.
-fn fewest<T: Target>(
+pub(crate) fn fewest<T: Target, V>(
     target: &T,
     ops: &[T::Op],
-    violation: Violation,
-    fails: impl Fn(&[T::Op]) -> Option<Violation>,
-) -> Violation {
+    violation: V,
+    fails: impl Fn(&[T::Op]) -> Option<V>,
+) -> V {
     let (mut ops, mut smallest) = (ops.to_vec(), violation);
     let mut again = true;
     while again {

@@ -6,6 +6,7 @@
 use crate::explore::{Explorer, Tally, Violation};
 use crate::fault::FaultClass;
 use crate::lies::class_of;
+use crate::nested::{Met, NestedTally, NestedViolation, Nesting};
 use crate::plan::Plan;
 use crate::run::{Evidence, record};
 use crate::shrink::{shrink, shrink_failing};
@@ -96,6 +97,44 @@ pub trait Subject: Send + Sync {
         violation: Violation,
     ) -> Result<Violation, String>;
 
+    /// Cuts the power again and again; see [`Explorer::nest`].
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse.
+    fn nest(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        nesting: Nesting,
+        met: &Met,
+    ) -> Result<(NestedTally, Option<NestedViolation>), String>;
+
+    /// The same violation with fewer operations, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse.
+    fn nest_less(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        nesting: Nesting,
+        violation: NestedViolation,
+    ) -> Result<NestedViolation, String>;
+
+    /// Follows one chain of crash points and choices.
+    ///
+    /// # Errors
+    ///
+    /// If the workload, a point or a choice makes no sense.
+    fn nest_again(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        chain: &[(usize, &str)],
+    ) -> Result<Option<NestedViolation>, String>;
+
     /// A workload of `count` operations from `seed`.
     fn workload(&self, count: usize, seed: u64) -> Workload;
 }
@@ -174,6 +213,38 @@ impl<T: Target> Subject for T {
     ) -> Result<Violation, String> {
         let (target, ops) = workload.prepare(self)?;
         Ok(shrink_failing(explorer, &target, &ops, power, plans, violation))
+    }
+
+    fn nest(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        nesting: Nesting,
+        met: &Met,
+    ) -> Result<(NestedTally, Option<NestedViolation>), String> {
+        let (target, ops) = workload.prepare(self)?;
+        Ok(explorer.nest(&target, &ops, nesting, met))
+    }
+
+    fn nest_less(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        nesting: Nesting,
+        violation: NestedViolation,
+    ) -> Result<NestedViolation, String> {
+        let (target, ops) = workload.prepare(self)?;
+        Ok(explorer.nest_less(&target, &ops, nesting, violation))
+    }
+
+    fn nest_again(
+        &self,
+        explorer: &Explorer,
+        workload: &Workload,
+        chain: &[(usize, &str)],
+    ) -> Result<Option<NestedViolation>, String> {
+        let (target, ops) = workload.prepare(self)?;
+        explorer.nest_again(&target, &ops, chain)
     }
 
     fn workload(&self, count: usize, seed: u64) -> Workload {

@@ -9,12 +9,8 @@
 //! fault that its calls can suffer. The unit of `passed` is a run.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rereduce::mark;
-
-use super::{Context, Progress, scripts, subject};
+use super::{Context, scripts, side_by_side, subject};
 use crate::explore::{Explorer, Tally, Violation};
 use crate::fault::{FaultKind, FaultModel};
 use crate::figures::Figures;
@@ -241,52 +237,19 @@ fn choose<'a>(context: &Context, stages: &'a [Stage]) -> Result<Vec<Job<'a>>, St
     Ok(jobs)
 }
 
-/// Makes all runs, on as many threads as an explorer uses.
+/// Makes all runs.
 fn work(context: &Context, explorer: &Explorer, jobs: &[Job<'_>]) -> Result<Sum, String> {
-    let (next, sum) = (AtomicUsize::new(0), Mutex::new(Ok(Sum::default())));
-    let progress = Progress::new(context);
-    let planted = mark::planted_here();
-    let worker = |shows: bool| {
-        mark::plant(planted);
-        let done = some_of(context, explorer, jobs, &next, shows.then_some(&progress));
-        let mut sum = sum.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        match (&mut *sum, done) {
-            (Ok(sum), Ok(done)) => sum.add(done),
-            (Ok(_), Err(error)) => *sum = Err(error),
-            (Err(_), _) => {}
-        }
+    let shown = |index: usize, job: &Job<'_>| {
+        let (target, workload) = (job.stage.target, &job.stage.workload.name);
+        format!("{index} of {} runs, now {target} {workload}", jobs.len())
     };
-    std::thread::scope(|scope| {
-        for _ in 1..Explorer::new(explorer.model).threads {
-            scope.spawn(|| worker(false));
-        }
-        worker(true);
-    });
-    sum.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Takes one run after the other until there is none left.
-fn some_of(
-    context: &Context,
-    explorer: &Explorer,
-    jobs: &[Job<'_>],
-    next: &AtomicUsize,
-    progress: Option<&Progress>,
-) -> Result<Sum, String> {
-    let mut sum = Sum::default();
-    loop {
-        let index = next.fetch_add(1, Ordering::Relaxed);
-        let Some(job) = jobs.get(index).filter(|_| !context.stopped()) else { return Ok(sum) };
-        if let (Some(progress), true) = (progress, index.is_multiple_of(64)) {
-            let (target, workload) = (job.stage.target, &job.stage.workload.name);
-            progress.show(format_args!("{index} of {} runs, now {target} {workload}", jobs.len()));
-        }
+    let work = |index: usize, job: &Job<'_>, sum: &mut Sum| {
         let explorer = Explorer { plan: job.plan(), ..explorer.clone() };
-        let (subject, workload) = (subject(job.stage.target)?, &job.stage.workload);
+        let subject = subject(job.stage.target)?;
         let kind = FaultKind::CALL[job.kind].number() - 1;
         let before = sum.evidence.struck[kind];
         let (tally, violation) =
-            subject.endure(&explorer, workload, job.power, &mut sum.evidence)?;
+            subject.endure(&explorer, &job.stage.workload, job.power, &mut sum.evidence)?;
         sum.runs += 1;
         sum.kinds[job.kind] += u64::from(sum.evidence.struck[kind] > before);
         sum.tally.add(&tally);
@@ -294,7 +257,9 @@ fn some_of(
             sum.failed += 1;
             sum.violations[job.kind].get_or_insert((index, violation));
         }
-    }
+        Ok(())
+    };
+    side_by_side(context, jobs, shown, work, Sum::add)
 }
 
 impl Sum {
