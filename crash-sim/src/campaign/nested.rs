@@ -16,8 +16,8 @@ use crate::targets;
 /// Distinct images below the first crash that the quick form must reach.
 const FLOOR: u64 = 10_000;
 
-const QUICK: Nesting = Nesting { first: 2, choices: [1, 1, 1] };
-const FULL: Nesting = Nesting { first: 12, choices: [2, 1, 1] };
+const QUICK: Nesting = Nesting { first: 6, choices: [2, 1, 1] };
+const FULL: Nesting = Nesting { first: 32, choices: [4, 2, 1] };
 
 /// What the descents showed.
 #[derive(Default)]
@@ -47,7 +47,8 @@ pub(super) fn run(context: &Context, name: &'static str) -> Result<Figures, Stri
     let mut sum = side_by_side(context, &jobs, shown, work, add)?;
     sum.violations.sort_by_key(|(index, _)| *index);
     let failed = sum.violations.len() as u64;
-    if let Some((index, violation)) = sum.violations.into_iter().next() {
+    let first = sum.violations.into_iter().next().filter(|_| context.loud);
+    if let Some((index, violation)) = first {
         let (target, workload) = &jobs[index];
         let less = subject(target)?.nest_less(&explorer, workload, QUICK, violation)?;
         context.say(format_args!("{less}\n"));
