@@ -136,10 +136,12 @@ fn after_a_flush_that_lied_an_answer_is_that_of_some_commit_or_damage() {
         }
     }
     assert!(wrong > 0, "a checksum that covers too little shows what never was");
-    // The stronger judge forgives nothing of the kind.
+    // The stronger judge forgives neither a lie nor an engine that asks for no flush.
     let plan = "sync 3 lies forever".parse().unwrap();
     let explorer = Explorer { plan, sets_max: 40, ..Explorer::new(FaultModel::POWER) };
     assert!(explorer.explore(&Toy(Mistake::None), &ops(TOY)).1.is_some());
+    let explorer = Explorer { plan: Plan::default(), ..explorer };
+    assert!(explorer.explore(&Toy(Mistake::NoSync), &ops(TOY)).1.is_some());
 }
 
 // spec: CRASH-13, RECOVER-2, RECOVER-5, COMPACT-3

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::choices::choices;
+use crate::choices::draw;
 use crate::disk::SimDisk;
 use crate::explore::{Crash, Distinct, Explorer, Violation};
 use crate::image::Image;
@@ -33,9 +33,6 @@ use crate::trace::Entry;
 
 /// How deep crashes nest below the first.
 pub const NESTED_DEPTH: usize = 3;
-
-/// Choices at a crash point among which some are drawn.
-const CHOICES_MAX: usize = 64;
 
 /// Operations among which one is sought that writes.
 const WRITES_MAX: usize = 40;
@@ -237,10 +234,9 @@ impl<'a, T: Target> Descent<'a, T> {
         depth: usize,
     ) -> Result<(), Broken> {
         let Explorer { model, seed, .. } = *self.explorer;
-        let all: Vec<Choice> = choices(scene, model, seed, CHOICES_MAX).take(CHOICES_MAX).collect();
         let mut random = Random::new(seed ^ salt.wrapping_add(point as u64));
-        for _ in 0..count.min(all.len()) {
-            let choice = all[random.below(all.len() as u64) as usize].clone();
+        for _ in 0..count {
+            let choice = draw(scene, model, &mut random);
             let (image, _) = scene.image(&choice);
             self.tally.images += 1;
             self.tally.in_recovery += u64::from(depth > 0 && scene.acknowledged == 0);

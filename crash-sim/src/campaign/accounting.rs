@@ -338,7 +338,8 @@ impl File {
             let early = self.flushed < commit_end;
             return early.then(|| format!("a flush of commit {number} before its seal"));
         }
-        let unchecked = self.flushed < cover_from.min(at);
+        // The header, which no cover holds, was flushed before the file got its name.
+        let unchecked = self.flushed.max(BLOCK_BYTES) < cover_from.min(at);
         match copy.protocol {
             GUIDE => None,
             BARRIER if self.flushed < at || cover_from < at => {
