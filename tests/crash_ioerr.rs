@@ -213,7 +213,8 @@ fn every_acknowledged_commit_had_the_flushes_of_its_protocol() {
     for protocol in PROTOCOLS {
         let script = format!(
             "with protocol={protocol}
-             commit a=1; commit b=k*3000; crash; commit c=2; compact; reopen; commit d=p*1200000; compact"
+             commit a=1; commit b=k*3000; crash; commit c=2; compact; reopen
+             commit d=p*1200000; compact"
         );
         let found = books(&store(), None, &script);
         assert_eq!(found.missing, [""; 0], "{protocol}");

@@ -1,8 +1,8 @@
 //! The weaker judge: what an engine owes its users after a flush that falsely said it worked.
 //!
 //! ```text
-//! class A   record            ──► Recording   recover            ──► State
-//! class B   record_believing  ──► Believed    recover_believing  ──► Answered (a state or damage)
+//! A   record            ──► Recording   recover            ──► State
+//! B   record_believing  ──► Believed    recover_believing  ──► Answered (a state or damage)
 //! ```
 //!
 //! No engine keeps what the disk promised to have and did not. But no answer may be made up: each

@@ -184,6 +184,7 @@ pub(crate) fn an_unsealed_tail_is_written_again_before_it_is_built_on() {
                     assert_eq!(*at, offset);
                     offset += length;
                 }
+                Call::SyncDir { .. } => assert_eq!(offset, flushed, "the name comes first"),
                 Call::Sync { .. } => break,
                 other => panic!("{other} before the tail was flushed"),
             }

@@ -27,7 +27,7 @@ const FLOOR: u64 = 5_000;
 /// Runs that the quick form chooses.
 const QUICK_RUNS: usize = 5_400;
 
-/// Generated workloads of each target that the full form adds to the scripts, and how long they are.
+/// Generated workloads of each target that the full form adds, and how long they are.
 const GENERATED: u64 = 20;
 const GENERATED_OPERATIONS: usize = 8;
 

@@ -1,9 +1,9 @@
 //! `crash --nested`: the power fails again while the engine recovers, and again, to depth 3.
 //!
-//! Of every workload script some images of a first crash are drawn; each is opened and used, and the
-//! power is cut at every crash point of that; and so on. `--target NAME` and `--workload NAME` leave
-//! only these. The unit of `passed` is a distinct image at depth 1 or below: one that a crash in
-//! recovery left.
+//! Of every workload script some images of a first crash are drawn; each is opened and used, and
+//! the power is cut at every crash point of that; and so on. `--target NAME` and `--workload NAME`
+//! leave only these. The unit of `passed` is a distinct image at depth 1 or below: one that a crash
+//! in recovery left.
 
 use super::{Context, scripts, side_by_side, subject};
 use crate::explore::Explorer;

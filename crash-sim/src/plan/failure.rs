@@ -280,8 +280,8 @@ impl Failure {
         }
     }
 
-    /// Whether the caller of the seam gets an error: not from a lie, nor where the call is made once
-    /// more or gone on with.
+    /// Whether the caller of the seam gets an error: not from a lie, nor where the call is made
+    /// once more or gone on with.
     pub(crate) fn is_seen_in(&self, call: &Call) -> bool {
         match self.error() {
             Some(Errno::Interrupted) => !call.is_restarted(),
