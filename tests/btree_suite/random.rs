@@ -84,8 +84,8 @@ fn exact_heights_are_computed_rarely_in_a_large_tree_of_mixed_keys() {
     assert!((1..=41 + 40).contains(&exact), "{figures}");
 }
 
-/// Rows of two to a leaf whose keys are long and short by turns, so that the keys in inner nodes are
-/// all long or, after one more row in front, all short.
+/// Rows of two to a leaf whose keys are long and short by turns, so that the keys in inner nodes
+/// are all long or, after one more row in front, all short.
 // spec: BTREE-10
 #[test]
 fn a_tree_follows_a_fresh_one_that_one_row_made_lower() {
