@@ -232,7 +232,9 @@ fn every_acknowledged_commit_had_the_flushes_of_its_protocol() {
 fn a_flush_that_was_left_out_is_missing_in_the_books() {
     let script = |protocol: &str| {
         format!(
-            "with protocol={protocol}\ncommit a=1; commit b=2; crash; commit c=3; compact; commit d=4; crash; commit e=p*1200000"
+            "with protocol={protocol}
+             commit a=1; commit b=2; crash; commit c=3; compact; commit d=4; crash
+             commit e=p*1200000"
         )
     };
     for (bug, protocol, missing) in [

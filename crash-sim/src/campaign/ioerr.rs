@@ -49,11 +49,10 @@ struct Stage {
 }
 
 /// One run to make.
-#[derive(Clone, Copy)]
 struct Job<'a> {
     stage: &'a Stage,
     kind: usize,
-    fault: PlanItem,
+    fault: &'a PlanItem,
     power: bool,
 }
 
@@ -133,9 +132,9 @@ fn stages(context: &Context) -> Result<Vec<Stage>, String> {
 fn faults(trace: &[Entry]) -> Vec<Vec<PlanItem>> {
     let mut seen: BTreeMap<Verb, u64> = BTreeMap::new();
     let mut faults = vec![Vec::new(); FaultKind::CALL.len()];
-    let mut add = |kind: FaultKind, item: PlanItem| {
+    let mut add = |kind: FaultKind, item: &PlanItem| {
         for (list, _) in faults.iter_mut().zip(FaultKind::CALL).filter(|(_, it)| *it == kind) {
-            list.push(item);
+            list.push(item.clone());
         }
     };
     let mut bytes_written = 0;
@@ -150,13 +149,13 @@ fn faults(trace: &[Entry]) -> Vec<Vec<PlanItem>> {
             for forever in [false, true] {
                 let fault = Fault { verb, nth, failure, forever };
                 if fault.makes_sense().is_ok() {
-                    add(failure.kind(call), PlanItem::Fault(fault));
+                    add(failure.kind(call), &PlanItem::Fault(fault));
                 }
             }
         }
     }
     for part in 0..QUOTAS {
-        add(FaultKind::ResourceLimit, PlanItem::Quota(bytes_written * part / QUOTAS));
+        add(FaultKind::ResourceLimit, &PlanItem::Quota(bytes_written * part / QUOTAS));
     }
     faults
 }
@@ -196,14 +195,14 @@ fn failures(call: &Call) -> Vec<Failure> {
 impl Job<'_> {
     /// The plan that lets the `nth` call fail in the way of this job; of a quota there is one.
     fn fault_at(&self, nth: u64) -> Option<Plan> {
-        match self.fault {
+        match *self.fault {
             PlanItem::Fault(fault) => Some(Plan::default().and(Fault { nth, ..fault })),
             PlanItem::Quota(bytes) => (nth == 1).then(|| Plan::default().quota(bytes)),
         }
     }
 
     fn plan(&self) -> Plan {
-        match self.fault {
+        match *self.fault {
             PlanItem::Fault(fault) => Plan::default().and(fault),
             PlanItem::Quota(bytes) => Plan::default().quota(bytes),
         }
@@ -230,7 +229,7 @@ fn choose<'a>(context: &Context, stages: &'a [Stage]) -> Result<Vec<Job<'a>>, St
             let taken = share.min(list.len());
             let first = random.below(list.len() as u64) as usize;
             for index in 0..taken {
-                let fault = list[(first + index * list.len() / taken) % list.len()];
+                let fault = &list[(first + index * list.len() / taken) % list.len()];
                 let power = jobs.len() % POWER_EVERY == 0;
                 jobs.push(Job { stage, kind, fault, power });
             }
