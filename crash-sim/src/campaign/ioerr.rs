@@ -28,7 +28,7 @@ const FLOOR: u64 = 5_000;
 const QUICK_RUNS: usize = 5_400;
 
 /// Generated workloads of each target that the full form adds, and how long they are.
-const GENERATED: u64 = 20;
+const GENERATED: u64 = 24;
 const GENERATED_OPERATIONS: usize = 8;
 
 /// One run in so many ends with power cuts.
