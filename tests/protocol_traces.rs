@@ -51,18 +51,32 @@ fn accept(protocol: Protocol, trace: &[Entry]) -> Result<Acceptor, String> {
 #[test]
 fn probe() {
     for kind in ["store", "db"] {
-        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crash-sim/workloads").join(kind);
+        let folder =
+            PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("crash-sim/workloads").join(kind);
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_string_lossy().into_owned();
             let workload = Workload::parse(&name, &fs::read_to_string(&path).unwrap()).unwrap();
-            for (word, protocol) in [("guide", Protocol::Guide), ("barrier", Protocol::Barrier), ("verified", Protocol::Verified)] {
+            for (word, protocol) in [
+                ("guide", Protocol::Guide),
+                ("barrier", Protocol::Barrier),
+                ("verified", Protocol::Verified),
+            ] {
                 let mut workload = workload.clone();
                 workload.settings.retain(|(key, _)| key != "protocol");
                 workload.settings.push(("protocol".into(), word.into()));
-                let trace = if kind == "store" { rec(&KvTarget(StoreOpener::default()), &workload) } else { rec(&DatabaseTarget::default(), &workload) };
+                let trace = if kind == "store" {
+                    rec(&KvTarget(StoreOpener::default()), &workload)
+                } else {
+                    rec(&DatabaseTarget::default(), &workload)
+                };
                 match accept(protocol, &trace) {
-                    Ok(a) => println!("{kind} {name} {word}: {} calls {} events {} acked", a.calls, a.events, a.acknowledged()),
+                    Ok(a) => println!(
+                        "{kind} {name} {word}: {} calls {} events {} acked",
+                        a.calls,
+                        a.events,
+                        a.acknowledged()
+                    ),
                     Err(e) => println!("{kind} {name} {word}: {e}"),
                 }
             }

@@ -283,10 +283,13 @@ impl Acceptor {
         if own == at && !is_seal {
             self.commit_begins(file, said.number)?;
         }
-        self.commit(file, commit::Event::Append(match own == at {
-            true => Piece::CopyA(said),
-            false => Piece::CopyB(said),
-        }))
+        self.commit(
+            file,
+            commit::Event::Append(match own == at {
+                true => Piece::CopyA(said),
+                false => Piece::CopyB(said),
+            }),
+        )
     }
 
     /// The model of swaps hears of a commit when its first footer copy is appended.

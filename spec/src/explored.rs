@@ -92,20 +92,36 @@ where
     M::State: Send + Sync + Debug,
     M::Event: Send + Sync + Debug,
 {
-    explore_until(name, machine, HasDiscoveries::All)
+    let found = explore_until(machine, HasDiscoveries::All);
+    println!("{name}: {} states, depth {}", found.states, found.depth);
+    for (rule, events) in &found.broken {
+        println!("  not always: {rule}");
+        events.iter().for_each(|event| println!("    {event:?}"));
+    }
+    found.unreached.iter().for_each(|rule| println!("  never: {rule}"));
+    found
 }
 
-/// The same, but ends soon after a rule for every state failed.
-pub(crate) fn refute<M>(name: &str, machine: M) -> Vec<(&'static str, Vec<M::Event>)>
+/// The shortest way to a state of `machine` in which `rule` fails.
+///
+/// # Panics
+///
+/// If it holds in every state.
+pub(crate) fn refute<M>(name: &str, machine: M, rule: &'static str) -> Vec<M::Event>
 where
     M: Machine + Send + Sync + 'static,
     M::State: Send + Sync + Debug,
     M::Event: Send + Sync + Debug,
 {
-    explore_until(name, machine, HasDiscoveries::AnyFailures).broken
+    let found = explore_until(machine, HasDiscoveries::AnyOf([rule].into()));
+    let broken = found.broken.into_iter().find(|(broken, _)| *broken == rule);
+    let (_, events) = broken.unwrap_or_else(|| panic!("{name}: always {rule}"));
+    println!("{name}: not always {rule}");
+    events.iter().for_each(|event| println!("    {event:?}"));
+    events
 }
 
-fn explore_until<M>(name: &str, machine: M, finish_when: HasDiscoveries) -> Findings<M::Event>
+fn explore_until<M>(machine: M, finish_when: HasDiscoveries) -> Findings<M::Event>
 where
     M: Machine + Send + Sync + 'static,
     M::State: Send + Sync + Debug,
@@ -124,11 +140,5 @@ where
             _ => {}
         }
     }
-    println!("{name}: {states} states, depth {depth}; {} broken", broken.len());
-    for (rule, events) in &broken {
-        println!("  not always: {rule}");
-        events.iter().for_each(|event| println!("    {event:?}"));
-    }
-    unreached.iter().for_each(|rule| println!("  never: {rule}"));
     Findings { states, depth, broken, unreached }
 }

@@ -57,10 +57,7 @@ pub struct Rule<M: Machine> {
 }
 
 /// A rule that must hold in every state.
-pub const fn always<M: Machine>(
-    name: &'static str,
-    holds: fn(&M, &M::State) -> bool,
-) -> Rule<M> {
+pub const fn always<M: Machine>(name: &'static str, holds: fn(&M, &M::State) -> bool) -> Rule<M> {
     Rule { reach: Reach::Always, name, holds }
 }
 

@@ -33,10 +33,12 @@ fn durable(state: &State, place: usize) -> bool {
         footer.is_some_and(|footer| {
             let copy = |index: usize| {
                 let what = state.units.get(index).map(|unit| unit.what);
-                held(index) && [Some(What::CopyA(footer)), Some(What::CopyB(footer))].contains(&what)
+                held(index)
+                    && [Some(What::CopyA(footer)), Some(What::CopyB(footer))].contains(&what)
             };
-            let data = (footer.data_from..footer.place).all(held);
-            data && (copy(footer.place) || copy(footer.place + 1))
+            let data = |index: usize| held(index) && state.units[index].what == What::Data;
+            let all = (footer.data_from..footer.place).all(data);
+            all && (copy(footer.place) || copy(footer.place + 1))
         })
     })
 }
@@ -64,52 +66,56 @@ fn witnessed(state: &State) -> impl Iterator<Item = usize> + '_ {
 
 // spec: SPECMODEL-1
 pub(super) const RULES: &[Rule<Commits>] = &[
-        always("an acknowledged commit is found by every opening", |_, state: &State| {
-            let Some(found) = found(state) else { return true };
-            let has = |place| chain(state, found).iter().flatten().any(|it| it.place == place);
-            state.acknowledged.is_none_or(has)
-        }),
-        always("what an opening believes is all there", |_, state: &State| {
-            found(state).flatten().is_none_or(|place| all_there(state, place))
-        }),
-        always("a witnessed commit never vanishes", |_, state: &State| {
-            state.opened.is_none_or(|opened| opened.found != Found::Damage)
-        }),
-        always("an acknowledged commit is on the platter", |_, state: &State| {
-            state.acknowledged.is_none_or(|place| durable(state, place))
-        }),
-        always("a witnessed commit is on the platter", |_, state: &State| {
-            witnessed(state).all(|place| durable(state, place))
-        }),
-        always("a writer that goes on knows the acknowledged commit", |_, state: &State| {
-            let head = state.writer.and_then(|writer| writer.head);
-            let knows = |place| chain(state, head).iter().flatten().any(|it| it.place == place);
-            state.writer.is_none() || state.acknowledged.is_none_or(knows)
-        }),
-        sometimes("opening falls back over a torn tail", |_, state: &State| {
-            state.opened.is_some_and(|opened| opened.tail > 0)
-        }),
-        sometimes("a commit that nobody was told of survives", |_, state: &State| {
-            found(state).is_some_and(|found| found.is_some() && found != state.acknowledged)
-        }),
-        sometimes("one copy of a footer is enough", |_, state: &State| {
-            state.opened.is_some_and(|opened| opened.one_copy)
-        }),
-        sometimes("opening finds a seal", |_, state: &State| {
-            state.opened.is_some_and(|opened| opened.sealed)
-        }),
-        sometimes("a footer is not believed because of its cover", |machine: &Commits, state: &State| {
+    always("an acknowledged commit is found by every opening", |_, state: &State| {
+        let Some(found) = found(state) else { return true };
+        let has = |place| chain(state, found).iter().flatten().any(|it| it.place == place);
+        state.acknowledged.is_none_or(has)
+    }),
+    always("what an opening believes is all there", |_, state: &State| {
+        found(state).flatten().is_none_or(|place| all_there(state, place))
+    }),
+    always("a witnessed commit never vanishes", |_, state: &State| {
+        state.opened.is_none_or(|opened| opened.found != Found::Damage)
+    }),
+    always("an acknowledged commit is on the platter", |_, state: &State| {
+        state.acknowledged.is_none_or(|place| durable(state, place))
+    }),
+    always("a witnessed commit is on the platter", |_, state: &State| {
+        witnessed(state).all(|place| durable(state, place))
+    }),
+    always("a writer that goes on knows the acknowledged commit", |_, state: &State| {
+        let head = state.writer.and_then(|writer| writer.head);
+        let knows = |place| chain(state, head).iter().flatten().any(|it| it.place == place);
+        state.writer.is_none() || state.acknowledged.is_none_or(knows)
+    }),
+    sometimes("opening falls back over a torn tail", |_, state: &State| {
+        state.opened.is_some_and(|opened| opened.tail > 0)
+    }),
+    sometimes("a commit that nobody was told of survives", |_, state: &State| {
+        found(state).is_some_and(|found| found.is_some() && found != state.acknowledged)
+    }),
+    sometimes("one copy of a footer is enough", |_, state: &State| {
+        state.opened.is_some_and(|opened| opened.one_copy)
+    }),
+    sometimes("opening finds a seal", |_, state: &State| {
+        state.opened.is_some_and(|opened| opened.sealed)
+    }),
+    sometimes(
+        "a footer is not believed because of its cover",
+        |machine: &Commits, state: &State| {
             // Under the other protocols covers are empty, so this cannot be asked of them.
             machine.protocol != Protocol::Verified
                 || state.opened.is_some_and(|opened| opened.cover_failed)
-        }),
-        sometimes("the cache shows what the disk never got", |_, state: &State| {
-            let alone = |place: usize| state.units[place].held == Held::CacheAlone;
-            found(state).flatten().is_some_and(alone)
-        }),
-        sometimes("the last commit is made after two crashes", |machine: &Commits, state: &State| {
-            let all = state.counts.commits == machine.bounds.commits;
-            let last = state.writer.is_some_and(|it| it.head.is_some() && it.head == state.acknowledged);
-            all && last && state.counts.crashes == 2
-        }),
+        },
+    ),
+    sometimes("the cache shows what the disk never got", |_, state: &State| {
+        let alone = |place: usize| state.units[place].held == Held::CacheAlone;
+        found(state).flatten().is_some_and(alone)
+    }),
+    sometimes("the last commit is made after two crashes", |machine: &Commits, state: &State| {
+        let all = state.counts.commits == machine.bounds.commits;
+        let last =
+            state.writer.is_some_and(|it| it.head.is_some() && it.head == state.acknowledged);
+        all && last && state.counts.crashes == 2
+    }),
 ];
