@@ -106,6 +106,8 @@ pub struct Acceptor {
     swaps: Swaps,
     names: swap::State,
     files: BTreeMap<u64, Mapped>,
+    /// A commit was begun of which nobody was told yet.
+    owed: bool,
     /// Calls accepted so far.
     pub calls: u64,
     /// Events of the models that they meant.
@@ -118,7 +120,8 @@ impl Acceptor {
         let commits = Commits { protocol, ..Commits::default() };
         let swaps = Swaps { readers: 0, ..Swaps::default() };
         let names = swaps.start();
-        Acceptor { commits, swaps, names, files: BTreeMap::new(), calls: 0, events: 0 }
+        let files = BTreeMap::new();
+        Acceptor { commits, swaps, names, files, owed: false, calls: 0, events: 0 }
     }
 
     /// Takes one call.
@@ -137,12 +140,7 @@ impl Acceptor {
             Call::Rename => self.swap(swap::Event::Rename)?,
             Call::Remove => self.swap(swap::Event::Remove)?,
             Call::SyncDir => self.sync_dir()?,
-            Call::Acknowledge => {
-                if let Some(file) = self.current() {
-                    self.commit(file, commit::Event::Acknowledge)?;
-                    self.swap(swap::Event::Acknowledge)?;
-                }
-            }
+            Call::Acknowledge => self.acknowledge()?,
         }
         self.calls += 1;
         Ok(())
@@ -192,11 +190,23 @@ impl Acceptor {
     }
 
     fn open(&mut self) -> Result<(), String> {
+        self.owed = false;
         self.swap(swap::Event::Open)?;
         match self.current() {
             Some(file) => self.commit(file, commit::Event::Open),
             None => Ok(()),
         }
+    }
+
+    /// Of an operation that committed nothing nobody is promised anything.
+    fn acknowledge(&mut self) -> Result<(), String> {
+        if !std::mem::take(&mut self.owed) {
+            return Ok(());
+        }
+        if let Some(file) = self.current() {
+            self.commit(file, commit::Event::Acknowledge)?;
+        }
+        self.swap(swap::Event::Acknowledge)
     }
 
     fn create(&mut self, file: u64) -> Result<(), String> {
@@ -294,6 +304,7 @@ impl Acceptor {
 
     /// The model of swaps hears of a commit when its first footer copy is appended.
     fn commit_begins(&mut self, file: u64, number: u64) -> Result<(), String> {
+        self.owed = true;
         if !self.is_new(file) {
             self.swap(swap::Event::Commit)?;
             let expected = self.names.newest();
@@ -326,11 +337,15 @@ impl Acceptor {
     }
 
     fn sync(&mut self, file: u64, failed: bool) -> Result<(), String> {
-        if failed {
-            return self.commit(file, commit::Event::SyncFails(0));
-        }
         let index = self.mapped(file)?.index;
-        if self.mapped(file)?.state.writer.is_some() {
+        // Whoever makes a new database flushes its header before there is a writer.
+        let has_writer = self.mapped(file)?.state.writer.is_some();
+        if failed {
+            self.owed = false;
+            let fails = commit::Event::SyncFails(0);
+            return if has_writer { self.commit(file, fails) } else { Ok(()) };
+        }
+        if has_writer {
             self.commit(file, commit::Event::Sync)?;
         }
         let writer = self.mapped(file)?.state.writer;

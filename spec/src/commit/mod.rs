@@ -473,7 +473,7 @@ impl Commits {
             }
             // spec: COMMIT-1
             Event::Acknowledge => {
-                if matches!(writer.step, Step::CopyA | Step::CopyAFlushed | Step::CopyB) {
+                if !matches!(writer.step, Step::Idle | Step::DataFlushed) {
                     return None;
                 }
                 state.acknowledged = writer.head;
