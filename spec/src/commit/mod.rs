@@ -118,7 +118,7 @@ pub struct Footer {
     pub said: Said,
     /// Where its copy A is.
     pub place: usize,
-    /// Where the data of its commit begins. Stands in no real footer: it is what the rules judge by.
+    /// Where the data of its commit begins. No real footer says so: it is what rules judge by.
     pub data_from: usize,
 }
 
