@@ -14,6 +14,7 @@ pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
 pub use store::StoreOpener;
 
 pub(crate) use kv::rows;
+pub(crate) use store::PROTOCOLS;
 
 use crate::subject::Subject;
 
