@@ -1,8 +1,9 @@
 //! `report`: every commit protocol on every disk under every workload, as one page and CSV files.
 //!
 //! `--out DIR` says where to; without it the files go to a temporary directory and are removed.
-//! `--sets N` bounds the sets of survivors at a crash point. The unit of `passed` is a cell of
-//! protocol and disk that is as `spec/assumptions.md` says.
+//! `--sets N` bounds the sets of survivors at a crash point, `--scripts N` takes the first so many
+//! workloads of each engine. The unit of `passed` is a cell of protocol and disk that is as
+//! `spec/assumptions.md` says.
 //!
 //! Invariant: nothing is chosen by its outcome. Scripts that set a protocol themselves are left
 //! out; all others run under each.
@@ -31,6 +32,9 @@ const SETS_MAX: [usize; 2] = [60, 400];
 
 /// Files grow from 2 to this many bytes, as powers of two, in the quick form and in the full one.
 const EXPONENTS: (u32, [u32; 2]) = (13, [18, 22]);
+
+/// How many reports of this process were given no directory.
+static UNNAMED: AtomicUsize = AtomicUsize::new(0);
 
 /// A workload under a protocol.
 struct Work {
@@ -74,7 +78,8 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     match context.argument("out") {
         Some(directory) => report::write(&tables, &PathBuf::from(directory))?,
         None => {
-            let name = format!("rereduce-report-{}-{}", std::process::id(), context.seed);
+            let number = UNNAMED.fetch_add(1, Ordering::Relaxed);
+            let name = format!("rereduce-report-{}-{number}", std::process::id());
             let directory = std::env::temp_dir().join(name);
             report::write(&tables, &directory)?;
             std::fs::remove_dir_all(&directory)

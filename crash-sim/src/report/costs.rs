@@ -25,7 +25,7 @@ impl Cost {
             match entry {
                 Entry::Began(_) => cost = Cost::default(),
                 Entry::Acknowledged(number) if changes(*number) => costs.push(cost),
-                Entry::Call(Call::Sync { .. } | Call::SyncDir { .. }, _) => cost.flushes += 1,
+                Entry::Call(call, _) if is_flush(call) => cost.flushes += 1,
                 Entry::Call(Call::Append { bytes, .. }, _) => {
                     cost.appends += 1;
                     cost.bytes += bytes.len() as u64;
@@ -35,6 +35,17 @@ impl Cost {
         }
         costs
     }
+}
+
+/// How many flushes there are in `trace`.
+pub(crate) fn flushes(trace: &[Entry]) -> u64 {
+    let flush = |entry: &&Entry| matches!(entry, Entry::Call(call, _) if is_flush(call));
+    trace.iter().filter(flush).count() as u64
+}
+
+/// Whether the call returns when something is on the disk, be it bytes or names.
+fn is_flush(call: &Call) -> bool {
+    matches!(call, Call::Sync { .. } | Call::SyncDir { .. })
 }
 
 #[cfg(test)]
@@ -60,5 +71,6 @@ mod tests {
         ];
         let costs = Cost::of_trace(&trace, &|number| number == 1);
         assert_eq!(costs, [Cost { flushes: 1, appends: 1, bytes: 3 }]);
+        assert_eq!(flushes(&trace), 4);
     }
 }

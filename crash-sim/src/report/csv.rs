@@ -64,6 +64,18 @@ impl Table {
         format!("<span {}>{field}</span>", self.origin(row, column))
     }
 
+    /// The field for the page, a command whose options stay whole where a line ends.
+    pub(crate) fn command(&self, row: usize, column: &str) -> String {
+        let mut words = String::new();
+        for (index, option) in self.field(row, column).split(" --").enumerate() {
+            // The dashes belong to the option behind them.
+            let dashes = if index == 0 { "" } else { " --" };
+            let (space, dashes) = dashes.split_at(dashes.len().min(1));
+            words.push_str(&format!("{space}<span class=\"w\">{dashes}{}</span>", escaped(option)));
+        }
+        format!("<span {}>{words}</span>", self.origin(row, column))
+    }
+
     /// The field for an SVG picture, digits grouped.
     pub(crate) fn label(&self, row: usize, column: &str) -> String {
         let field = self.field(row, column);
@@ -94,6 +106,12 @@ fn quoted(field: &str) -> String {
         true => format!("\"{}\"", field.replace('"', "\"\"")),
         false => field.to_owned(),
     }
+}
+
+/// A name with a capital.
+pub(crate) fn titled(name: &str) -> String {
+    let mut letters = name.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Text for HTML, in elements and in attributes.

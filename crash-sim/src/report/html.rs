@@ -34,9 +34,14 @@ pub(crate) fn details(summary: &str, body: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escaped(summary))
 }
 
-/// A picture with its caption.
-pub(crate) fn figure(class: &str, picture: &str, caption: &str) -> String {
-    format!("<figure class=\"{class}\">\n{picture}<figcaption>{caption}</figcaption>\n</figure>\n")
+/// A picture under its title, and its caption.
+pub(crate) fn figure(title: &str, picture: &str, caption: &str) -> String {
+    let title = if title.is_empty() { String::new() } else { format!("<h3>{title}</h3>\n") };
+    let caption = match caption {
+        "" => String::new(),
+        _ => format!("<figcaption>{caption}</figcaption>\n"),
+    };
+    format!("<figure>\n{title}{picture}{caption}</figure>\n")
 }
 
 /// Text as a program prints it; long lines wrap.

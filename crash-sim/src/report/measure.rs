@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::costs::Cost;
+use super::costs::{self, Cost};
 use crate::choices::choices;
 use crate::disk::SimDisk;
 use crate::fault::FaultModel;
@@ -85,6 +85,8 @@ pub struct Measured {
     pub seen: Vec<Seen>,
     /// What each commit cost.
     pub costs: Vec<Cost>,
+    /// Flushes of the whole run: those of commits, of opening, closing and compaction.
+    pub flushes: u64,
 }
 
 /// What the report asks of an engine; every [`Target`] answers.
@@ -122,7 +124,8 @@ impl<T: Target> Measure for T {
         let mut run = Run::new(&target, &recording, how);
         let seen = FaultModel::ALL.into_iter().map(|model| run.explore(model)).collect();
         let changes = |number: usize| recording.states[number] != recording.states[number - 1];
-        Ok(Measured { seen, costs: Cost::of_trace(&recording.trace, &changes) })
+        let costs = Cost::of_trace(&recording.trace, &changes);
+        Ok(Measured { seen, costs, flushes: costs::flushes(&recording.trace) })
     }
 
     fn trace(&self, workload: &Workload, seed: u64) -> Result<Vec<Entry>, String> {

@@ -3,7 +3,7 @@
 //! Invariant: sentences say how a protocol works; whether it held is said by figures alone, so
 //! that a run with a broken engine gives a page that says so.
 
-use super::csv::{Table, escaped};
+use super::csv::{Table, escaped, titled};
 use super::evidence::Evidence;
 use super::tables::Tables;
 use super::{html, plot, svg};
@@ -29,7 +29,7 @@ const PROTOCOLS: [(&str, &str); 3] = [
     (
         "barrier",
         "flushes the data before it writes the footer, so no footer ever stands over data that \
-         never came. It pays with one more flush that every commit waits for.",
+         never came. Every commit waits for that flush too, one more than under Verified.",
     ),
     (
         "verified",
@@ -74,7 +74,7 @@ fn answer(tables: &Tables) -> String {
         let figure = |column| tables.protocols.figure(row, column);
         text.push_str(&format!(
             "<li class=\"{name}\"><b>{}</b> {sentence} <span class=\"tally\">Images that miss an \
-             acknowledged commit: {} of {}.</span></li>\n",
+             acknowledged commit, on all disks: <span class=\"of\">{} of {}.</span></span></li>\n",
             titled(name),
             figure("lost_acknowledged"),
             figure("images"),
@@ -124,11 +124,6 @@ fn find(table: &Table, protocol: &str, model: &str) -> Option<usize> {
     table.rows().find(same)
 }
 
-fn titled(name: &str) -> String {
-    let mut letters = name.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
 /// The counter-example that the measurement found.
 fn why(tables: &Tables, evidence: &Evidence) -> String {
     let crash = &evidence.crash;
@@ -137,24 +132,24 @@ fn why(tables: &Tables, evidence: &Evidence) -> String {
     };
     let protocol = crash.field(row, "protocol");
     let picture = html::figure(
-        "wide",
+        "",
         &svg::file(&evidence.blocks, protocol, "vouches for"),
         "The file after the crash, from its first block down; blocks without a gap share a page of \
          the disk. The footer of the newest commit came, and data that it vouches for did not.",
     );
     let story = format!(
         "<div>\n<ol class=\"story\">\n<li>The shortest script that loses what was acknowledged:{}</li>\n\
-         <li>The first {} of its commits returned. The last one was waiting for its first flush \
-         when the power failed, on a disk of kind {}.</li>\n\
+         <li>Commits acknowledged before the crash: {}. The next one was waiting for a flush when \
+         the power failed, on a disk of kind {}.</li>\n\
          <li>The disk had written the footer and not the data before it. Opening finds commit {}, \
-         believes it, and answers:{}</li>\n\
+         believes it, and with it everything before is out of sight. Reading answers:{}</li>\n\
          <li>See it again:{}</li>\n</ol>\n",
         html::code(&crash.text(row, "script")),
         crash.figure(row, "acknowledged"),
         crash.text(row, "model"),
         crash.figure(row, "commit_found"),
         html::code(&crash.text(row, "answer")),
-        html::code(&crash.text(row, "replay")),
+        html::code(&crash.command(row, "replay")),
     );
     let shortest = &tables.shortest;
     let shorter = shortest.rows().next().map_or_else(String::new, |row| {
@@ -163,7 +158,7 @@ fn why(tables: &Tables, evidence: &Evidence) -> String {
             &[
                 html::code(&shortest.text(row, "script")),
                 html::code(&shortest.text(row, "found")),
-                html::code(&shortest.text(row, "replay")),
+                html::code(&shortest.command(row, "replay")),
             ]
             .concat(),
         )
@@ -249,14 +244,26 @@ fn after_crash(evidence: &Evidence, row: usize) -> String {
         crash.figure(row, "commit_found"),
         crash.text(row, "answer"),
     );
-    let claim = match protocol {
-        "verified" => "covers by checksum",
-        "barrier" => "written after",
-        _ => "vouches for",
+    let (claim, aside) = match protocol {
+        "verified" => (
+            "covers by checksum",
+            "The checksum in the footer does not match what lies before it, so the footer does not \
+             count. What had been acknowledged stands.",
+        ),
+        "barrier" => (
+            "written after",
+            "The data was flushed before the disk saw a footer. What it can still lose is a copy of \
+             the footer, and either copy will do.",
+        ),
+        _ => (
+            "vouches for",
+            "The footer claims that nothing needs checking, and is believed. Its data is not there.",
+        ),
     };
     let picture = svg::file(&evidence.blocks, protocol, claim);
     format!(
-        "<figure>\n<h3>{}</h3>\n{picture}<figcaption>{caption}</figcaption>\n</figure>\n",
+        "<figure>\n<h3>{}</h3>\n<p class=\"aside\">{aside}</p>\n{picture}\
+         <figcaption>{caption}</figcaption>\n</figure>\n",
         titled(protocol)
     )
 }
@@ -265,8 +272,8 @@ fn costs(tables: &Tables) -> String {
     let costs = &tables.costs;
     let rows: Vec<usize> = costs.rows().collect();
     let mut body = html::paragraph(
-        "A commit waits for every flush between its beginning and its acknowledgement; that wait is \
-         most of a small commit's time. Counted in the calls that the simulated disk saw, over all \
+        "A commit waits for every flush between its beginning and its acknowledgement; on most disks \
+         that wait is most of its time. Counted in the calls that the simulated disk saw, over all \
          workloads; the first commit after a crash also rewrites and flushes what it builds on. No \
          times are shown: they would say more about the machine than about the protocol.",
     );
@@ -275,7 +282,7 @@ fn costs(tables: &Tables) -> String {
         ("flushes_per_commit", "Flushes that a commit waits for, mean"),
         ("bytes_per_commit", "Bytes appended by a commit, mean"),
     ] {
-        body.push_str(&html::figure("", &plot::bars(costs, &rows, column, title), title));
+        body.push_str(&html::figure(title, &plot::bars(costs, &rows, column, title), ""));
     }
     body.push_str("</div>\n");
     let columns = [
@@ -283,6 +290,7 @@ fn costs(tables: &Tables) -> String {
         "flushes_least",
         "flushes_per_commit",
         "flushes_most",
+        "run_flushes_per_commit",
         "appends_per_commit",
         "bytes_per_commit",
     ];
@@ -298,9 +306,10 @@ fn costs(tables: &Tables) -> String {
     let heads = [
         "protocol, engine",
         "commits",
-        "flushes, least",
+        "flushes waited for, least",
         "mean",
         "most",
+        "all flushes of a run, per commit",
         "appends, mean",
         "bytes, mean",
     ];
@@ -350,7 +359,12 @@ fn everything(tables: &Tables) -> String {
         .map(|row| {
             let name = titled(matrix.field(row, "protocol"));
             let mut cells = vec![format!("{name} on {}", matrix.field(row, "model"))];
-            cells.push(matrix.text(row, "found"));
+            let found = matrix.field(row, "found");
+            let sign = if found == "loses" { "✗" } else { "✓" };
+            cells.push(format!(
+                "<span class=\"{found}\">{sign} {}</span>",
+                matrix.text(row, "found")
+            ));
             cells.extend(columns.iter().map(|column| matrix.figure(row, column)));
             cells
         })

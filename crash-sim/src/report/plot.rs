@@ -3,7 +3,7 @@
 //! Invariant: series differ in shape and in words, not in colour alone; a label at a bar is a field
 //! of the table that the bar is drawn from.
 
-use super::csv::{Table, escaped};
+use super::csv::{Table, escaped, titled};
 
 /// Bars from the left, one for each of `rows`, as long as `column` says.
 pub(crate) fn bars(table: &Table, rows: &[usize], column: &str, title: &str) -> String {
@@ -21,8 +21,9 @@ pub(crate) fn bars(table: &Table, rows: &[usize], column: &str, title: &str) -> 
         let width = table.count(*row, column) / most * LONGEST;
         let (baseline, at) = (top + 16, LEFT + width + 8.0);
         let (engine, label) = (table.field(*row, "engine"), table.label(*row, column));
+        let name = titled(protocol);
         drawn.push_str(&format!(
-            "<text class=\"name\" x=\"110\" y=\"{baseline}\">{protocol}, {engine}</text>\
+            "<text class=\"name\" x=\"110\" y=\"{baseline}\">{name}, {engine}</text>\
              <rect class=\"{protocol}\" x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" \
              height=\"22\" rx=\"3\"/>\
              <text class=\"value\" x=\"{at:.1}\" y=\"{baseline}\">{label}</text>\n"
@@ -112,7 +113,7 @@ fn series(points: &[(f64, f64)], class: &str) -> String {
 /// A circle, a square or a triangle.
 fn marker((x, y): (f64, f64), class: &str) -> String {
     match SHAPES.iter().position(|shape| *shape == class) {
-        Some(0) => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\n"),
+        Some(0) => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\"/>\n"),
         Some(1) => format!(
             "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\"/>\n",
             x - 4.0,

@@ -108,6 +108,7 @@ impl Tables {
                     "flushes_least",
                     "flushes_per_commit",
                     "flushes_most",
+                    "run_flushes_per_commit",
                     "appends_per_commit",
                     "bytes",
                     "bytes_per_commit",
@@ -245,6 +246,7 @@ impl Tables {
         let workloads = cells.iter().filter(own).count();
         let costs: Vec<Cost> =
             cells.iter().filter(own).flat_map(|cell| cell.measured.costs.clone()).collect();
+        let run_flushes = cells.iter().filter(own).map(|cell| cell.measured.flushes).sum();
         if costs.is_empty() {
             return;
         }
@@ -262,6 +264,7 @@ impl Tables {
             &flushes_of().min().unwrap_or(0),
             &mean(flushes),
             &flushes_of().max().unwrap_or(0),
+            &mean(run_flushes),
             &mean(sum(|cost| cost.appends)),
             &bytes,
             &(bytes / costs.len() as u64),
