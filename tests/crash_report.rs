@@ -253,7 +253,7 @@ fn foreign(page: &str) -> Vec<String> {
     found
 }
 
-// spec: REPORT-1, REPORT-2, REPORT-3, REPORT-4, REPORT-5
+// spec: REPORT-1, REPORT-2, REPORT-3, REPORT-5
 #[test]
 fn every_figure_of_the_page_stands_in_its_table() {
     let directory = tempfile::tempdir().unwrap();
@@ -352,6 +352,54 @@ fn a_figure_that_was_altered_is_noticed() {
     ] {
         let page = good.page.replacen("</main>", &format!("{foreigner}</main>"), 1);
         assert!(!foreign(&page).is_empty(), "{foreigner}");
+    }
+}
+
+/// The words of a command, quoted ones whole.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
+    for letter in command.chars() {
+        match letter {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(std::mem::take(&mut word)),
+            _ => word.push(letter),
+        }
+    }
+    words.push(word);
+    words
+}
+
+// spec: REPORT-4
+#[test]
+fn the_command_beside_a_loss_shows_it_again_and_no_shorter_script_was_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, report) = report(directory.path());
+    for (table, operations) in [("shortest.csv", 1), ("crash.csv", 2)] {
+        let command = words(field(&report, &format!("{table}:1:replay")).unwrap());
+        assert_eq!(command[..3], ["cargo", "oracle", "replay"]);
+        let pairs = command[3..].chunks(2);
+        let arguments: Vec<(String, String)> =
+            pairs.map(|pair| (pair[0][2..].to_owned(), pair[1].clone())).collect();
+        let script = &arguments.iter().find(|(name, _)| name == "script").unwrap().1;
+        assert_eq!(script.split("; ").count(), operations, "{script}");
+        let replay = |arguments: Vec<(String, String)>| {
+            let context = Context { loud: false, arguments, ..Context::new(PathBuf::new()) };
+            let campaign = CAMPAIGNS.iter().find(|campaign| campaign.name == "replay").unwrap();
+            (campaign.run)(&context).unwrap()
+        };
+        assert_eq!(replay(arguments.clone()).failed, 1, "{command:?}");
+        let harmless = arguments.into_iter().map(|(name, value)| match &*name {
+            "choice" => (name, "keep=none".to_owned()),
+            _ => (name, value),
+        });
+        assert_eq!(replay(harmless.collect()).failed, 0, "nothing of it is no loss");
+    }
+    // Under the others, the very same script stands.
+    for row in [2, 3] {
+        let fields = ["outcome", "bare_footers", "bare_footers_survived"];
+        let [outcome, bare, survived] =
+            fields.map(|column| field(&report, &format!("crash.csv:{row}:{column}")).unwrap());
+        assert_eq!((&**outcome, bare), ("survives", survived));
     }
 }
 

@@ -28,7 +28,7 @@ const TOLD: &str = "store";
 const THREADS: usize = 2;
 
 /// Sets of survivors at one crash point, in the quick form and in the full one.
-const SETS_MAX: [usize; 2] = [60, 400];
+const SETS_MAX: [usize; 2] = [60, 2000];
 
 /// Files grow from 2 to this many bytes, as powers of two, in the quick form and in the full one.
 const EXPONENTS: (u32, [u32; 2]) = (13, [18, 22]);

@@ -4,6 +4,7 @@
 //! of the table that the bar is drawn from.
 
 use super::csv::{Table, escaped, titled};
+use super::recovery::ENDINGS;
 
 /// Bars from the left, one for each of `rows`, as long as `column` says.
 pub(crate) fn bars(table: &Table, rows: &[usize], column: &str, title: &str) -> String {
@@ -50,9 +51,6 @@ impl Axes {
     }
 }
 
-/// The names of series in `ending`, in the order of their shapes.
-const SHAPES: [&str; 3] = ["sealed", "unsealed", "torn"];
-
 /// `column` of `recovery.csv` against the file's length, for one protocol, a line for each ending;
 /// `with_whole` adds the line of a program that reads the whole file.
 // spec: REPORT-3
@@ -80,11 +78,11 @@ pub(crate) fn growth(table: &Table, protocol: &str, column: &str, with_whole: bo
         drawn.push_str(&format!(
             "<path class=\"whole\" d=\"M{x1:.1} {y1:.1} L{x2:.1} {y2:.1}\"/>\
              <text class=\"note\" x=\"{:.1}\" y=\"{:.1}\">the whole file</text>\n",
-            x2 - 106.0,
-            y2 + 34.0
+            x2 - 44.0,
+            y2 + 18.0
         ));
     }
-    for (shape, ending) in SHAPES.into_iter().enumerate() {
+    for (shape, ending) in ENDINGS.into_iter().enumerate() {
         let own = rows.iter().filter(|row| table.field(**row, "ending") == ending);
         let points: Vec<(f64, f64)> = own
             .map(|row| axes.at(table.count(*row, "file_bytes"), table.count(*row, column)))
@@ -94,7 +92,7 @@ pub(crate) fn growth(table: &Table, protocol: &str, column: &str, with_whole: bo
         drawn.push_str(&marker((key, 253.0), ending));
         drawn.push_str(&format!(
             "<text class=\"key\" x=\"{}\" y=\"257\">{ending}</text>\n",
-            key + 9.0
+            key + 11.0
         ));
     }
     drawn.push_str("</svg>\n");
@@ -112,7 +110,7 @@ fn series(points: &[(f64, f64)], class: &str) -> String {
 
 /// A circle, a square or a triangle.
 fn marker((x, y): (f64, f64), class: &str) -> String {
-    match SHAPES.iter().position(|shape| *shape == class) {
+    match ENDINGS.iter().position(|shape| *shape == class) {
         Some(0) => format!("<circle class=\"{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\"/>\n"),
         Some(1) => format!(
             "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"8\" height=\"8\"/>\n",

@@ -8,7 +8,7 @@ use super::costs::Cost;
 use super::csv::Table;
 use super::evidence::Evidence;
 use super::measure::{Counts, Measured};
-use super::recovery::openings;
+use super::recovery::{ENDINGS, openings};
 use crate::fault::FaultModel;
 use crate::targets::PROTOCOLS;
 
@@ -285,7 +285,10 @@ impl Tables {
     ) -> Result<(), String> {
         let named = PROTOCOLS.iter().find(|(name, _)| *name == protocol);
         let (_, kind) = named.ok_or_else(|| format!("there is no protocol {protocol}"))?;
-        let openings = openings(*kind, first, last, seed).map_err(|error| error.to_string())?;
+        let mut openings = openings(*kind, first, last, seed).map_err(|error| error.to_string())?;
+        // One ending after the other, so that a column shows what the length does to it.
+        let rank = |ending: &str| ENDINGS.iter().position(|other| *other == ending);
+        openings.sort_by_key(|opening| rank(opening.ending));
         for opening in openings {
             self.recovery.push([
                 &protocol,
