@@ -314,6 +314,39 @@ fn every_figure_of_the_page_stands_in_its_table() {
     }
 }
 
+// spec: REPORT-3
+#[test]
+fn a_barrier_costs_one_flush_and_opening_reads_no_more_of_a_longer_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, report) = report(directory.path());
+    let number = |origin: String| field(&report, &origin).unwrap().parse::<u64>().unwrap();
+    let text = |origin: String| field(&report, &origin).unwrap().clone();
+    let mut least = BTreeMap::new();
+    for row in 1..report.tables["costs.csv"].len() {
+        let flushes = number(format!("costs.csv:{row}:flushes_least"));
+        least.entry(text(format!("costs.csv:{row}:protocol"))).or_insert(flushes);
+    }
+    assert_eq!((least["guide"], least["barrier"], least["verified"]), (2, 2, 1));
+    let mut reads: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    for row in 1..report.tables["recovery.csv"].len() {
+        if number(format!("recovery.csv:{row}:bytes_aimed")) >= 65_536 {
+            for column in ["reads", "bytes_read"] {
+                let [protocol, ending] =
+                    ["protocol", "ending"].map(|name| text(format!("recovery.csv:{row}:{name}")));
+                let series = reads.entry(format!("{protocol} {ending} {column}")).or_default();
+                series.push(number(format!("recovery.csv:{row}:{column}")));
+            }
+        }
+    }
+    assert_eq!(reads.len(), 18);
+    for (series, counts) in reads {
+        assert!(
+            counts.len() >= 3 && counts.iter().all(|it| *it == counts[0]),
+            "{series} {counts:?}"
+        );
+    }
+}
+
 // spec: REPORT-2
 #[test]
 fn a_figure_that_was_altered_is_noticed() {
