@@ -3,11 +3,19 @@
 //!
 //! The page is read as XML by the few lines below, which refuse whatever they do not understand.
 
+// Not every mistake of the toy is made here.
+#[allow(dead_code)]
+mod crash_toy;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rereduce_crash_sim::{CAMPAIGNS, Context, Figures};
+use crash_toy::{Mistake, Toy};
+use rereduce::mark;
+use rereduce_crash_sim::{
+    CAMPAIGNS, Context, Counts, FaultModel, Figures, Measure, Measures, Workload,
+};
 
 /// The page and the tables, as they lie in a directory.
 struct Report {
@@ -314,6 +322,42 @@ fn every_figure_of_the_page_stands_in_its_table() {
     }
 }
 
+/// What `model` leaves of a toy's script, sorted.
+fn sorted(mistake: Mistake, model: FaultModel, script: &str) -> Counts {
+    let workload = Workload::parse("toy", script).unwrap();
+    let how = Measures { seed: 1, sets_max: 200, stopped: &|| false };
+    let measured = Toy(mistake).measure(&workload, &how).unwrap();
+    let index = FaultModel::ALL.iter().position(|other| *other == model).unwrap();
+    measured.seen[index].counts
+}
+
+// spec: REPORT-1
+#[test]
+fn images_are_sorted_by_what_the_engine_answers() {
+    const SCRIPT: &str = "add 1x20; add 2x1200; copy; add 3x700";
+    for model in FaultModel::ALL {
+        let right = sorted(Mistake::None, model, SCRIPT);
+        assert!(right.images > 10, "{right:?}");
+        assert_eq!(right, Counts { images: right.images, survivors: right.images, ..right });
+        assert_eq!((right.older, right.detected, right.undetected), (0, 0, 0), "{right:?}");
+    }
+    // Without a flush an acknowledged record is missing, and what is there is an older state.
+    let unflushed = sorted(Mistake::NoSync, FaultModel::ORDERED, SCRIPT);
+    assert!(unflushed.older > 0, "{unflushed:?}");
+    assert_eq!(unflushed.older, unflushed.lost_acknowledged);
+    assert_eq!((unflushed.detected, unflushed.undetected), (0, 0), "{unflushed:?}");
+    // Where data is not checked, a torn record is shown as if it were right; the record had not
+    // been acknowledged, so nothing that was is missing.
+    let unchecked = sorted(Mistake::UncheckedData, FaultModel::TORN, "add 2x1200");
+    assert!(unchecked.undetected > 0, "{unchecked:?}");
+    assert_eq!((unchecked.detected, unchecked.older, unchecked.lost_acknowledged), (0, 0, 0));
+    assert_eq!(unchecked.survivors + unchecked.undetected, unchecked.images);
+    // With a record before it that was, that one is not shown as it was either.
+    let both = sorted(Mistake::UncheckedData, FaultModel::TORN, "add 1x20; add 2x1200");
+    assert!(both.lost_acknowledged > 0, "{both:?}");
+    assert_eq!(both.lost_acknowledged, both.undetected);
+}
+
 // spec: REPORT-3
 #[test]
 fn a_barrier_costs_one_flush_and_opening_reads_no_more_of_a_longer_file() {
@@ -434,6 +478,22 @@ fn the_command_beside_a_loss_shows_it_again_and_no_shorter_script_was_found() {
             fields.map(|column| field(&report, &format!("crash.csv:{row}:{column}")).unwrap());
         assert_eq!((&**outcome, bare), ("survives", survived));
     }
+}
+
+// spec: REPORT-1, REPORT-2
+#[test]
+fn the_report_of_a_broken_engine_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    mark::plant(Some("cover-not-checked"));
+    let (figures, report) = report(directory.path());
+    mark::plant(None);
+    assert!(figures.failed > 0 && !figures.succeeded(), "{figures}");
+    assert_eq!(wrong_figures(&report), [""; 0]);
+    let matrix = &report.tables["matrix.csv"];
+    let row = matrix.iter().find(|row| row[..2] == ["verified", "reorder"]).unwrap();
+    assert_eq!(row[2..4], ["survives", "loses"]);
+    assert!(report.page.contains("the specification says otherwise"));
+    assert!(report.page.contains("Not what this protocol is meant to do."));
 }
 
 // spec: REPORT-1

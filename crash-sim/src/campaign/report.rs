@@ -12,6 +12,8 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rereduce::mark;
+
 use super::{Context, Progress, expected_cells, scripts, subject};
 use crate::fault::FaultModel;
 use crate::figures::Figures;
@@ -134,9 +136,13 @@ fn measure(context: &Context, work: &[Work], how: &Measures<'_>) -> Result<Vec<C
             *done[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(measured);
         }
     };
+    let planted = mark::planted_here();
     std::thread::scope(|scope| {
         for _ in 1..THREADS {
-            scope.spawn(take);
+            scope.spawn(|| {
+                mark::plant(planted);
+                take();
+            });
         }
         take();
     });

@@ -37,7 +37,7 @@ pub struct Measures<'a> {
 }
 
 /// Images, by what the engine answered.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All.
     pub images: u64,

@@ -164,7 +164,11 @@ fn why(tables: &Tables, evidence: &Evidence) -> String {
         )
     });
     let body = format!("<div class=\"split\">\n{picture}{story}{shorter}</div>\n</div>\n");
-    let title = format!("Why {} loses data on a disk that reorders writes", titled(protocol));
+    let disk = match crash.field(row, "model") {
+        "reorder" => "that reorders writes".to_owned(),
+        model => format!("of kind {model}"),
+    };
+    let title = format!("Why {} loses data on a disk {disk}", titled(protocol));
     html::section("why", &title, &body)
 }
 
@@ -260,6 +264,9 @@ fn after_crash(evidence: &Evidence, row: usize) -> String {
             "The footer claims that nothing needs checking, and is believed. Its data is not there.",
         ),
     };
+    // What is told beside the picture holds for engines that are right.
+    let broken = loses && protocol != "guide";
+    let aside = if broken { "Not what this protocol is meant to do." } else { aside };
     let picture = svg::file(&evidence.blocks, protocol, claim);
     format!(
         "<figure>\n<h3>{}</h3>\n<p class=\"aside\">{aside}</p>\n{picture}\
