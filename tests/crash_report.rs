@@ -216,7 +216,7 @@ fn wrong_figures(report: &Report) -> Vec<String> {
         for child in &element.children {
             if let Node::Text(text) = child
                 && text.contains(|c: char| c.is_ascii_digit())
-                && !around.iter().any(|element| is_free(element))
+                && !around.iter().any(is_free)
             {
                 wrong.push(format!("a figure without an origin: {text:?}"));
             }
