@@ -110,11 +110,11 @@ pub trait Measure {
     /// # Errors
     ///
     /// The same.
-    fn answer(&self, workload: &Workload, seed: u64, image: &Image) -> Result<Answer, String>;
+    fn answer(&self, workload: &Workload, seed: u64, image: &Image) -> Result<Reply, String>;
 }
 
 /// A state or an error, for people.
-pub type Answer = Result<String, String>;
+pub type Reply = Result<String, String>;
 
 impl<T: Target> Measure for T {
     fn measure(&self, workload: &Workload, how: &Measures<'_>) -> Result<Measured, String> {
@@ -133,7 +133,7 @@ impl<T: Target> Measure for T {
         Ok(record(&target, &ops, seed, &Plan::default())?.trace)
     }
 
-    fn answer(&self, workload: &Workload, seed: u64, image: &Image) -> Result<Answer, String> {
+    fn answer(&self, workload: &Workload, seed: u64, image: &Image) -> Result<Reply, String> {
         let (target, _) = workload.prepare(self)?;
         Ok(open(&target, image, seed).and_then(|(state, checked)| {
             checked?;

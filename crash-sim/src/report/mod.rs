@@ -26,7 +26,7 @@ pub(crate) use evidence::{Evidence, Found, PROTOCOL, under};
 pub(crate) use tables::{Cell, Tables, Verdict};
 
 pub use costs::Cost;
-pub use measure::{Answer, Counts, Loss, Measure, Measured, Measures, Seen};
+pub use measure::{Counts, Loss, Measure, Measured, Measures, Reply, Seen};
 
 /// Writes the page and its tables into `directory`, which is made if it is missing.
 ///
