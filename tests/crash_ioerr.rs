@@ -56,14 +56,14 @@ fn every_call_may_fail_and_nothing_is_wrong_afterwards() {
     assert!(tried > 300 && tried == refused, "{found}");
 }
 
-// spec: CRASH-10, CRASH-11, RECOVER-4, RECOVER-7
+// spec: CRASH-10, CRASH-11, RECOVER-4, FILE-5
 #[test]
 fn bugs_that_show_only_when_calls_fail_are_noticed() {
     for bug in [
         "failed-write-not-poisoned",
         "read-error-means-older-commit",
         "unsealed-tail-not-rewritten",
-        "name-taken-for-durable",
+        "found-name-trusted",
         "publish-before-flush",
     ] {
         let found = figures("ioerr", Some(bug), &[("target", "store"), ("runs", "2500")]);
@@ -198,7 +198,7 @@ fn a_chain_of_crashes_replays_from_its_command() {
 /// The books of a run of `script` with this bug planted.
 fn books(subject: &dyn Subject, bug: Option<&'static str>, script: &str) -> Account {
     let before = mark::plant(bug);
-    let traced = subject.trace(1, &Workload::parse("w", script).unwrap());
+    let traced = subject.traced(1, &Workload::parse("w", script).unwrap());
     mark::plant(before);
     let traced = traced.unwrap();
     account(&traced.entries, &traced.changed, Path::new(DATABASE))
@@ -245,7 +245,7 @@ fn a_flush_that_was_left_out_is_missing_in_the_books() {
         ("cover-starts-late", "verified", "a cover of all bytes"),
         ("large-commit-flushed-once", "verified", "the large commit"),
         ("unsealed-tail-not-rewritten", "verified", "again before the append"),
-        ("name-taken-for-durable", "verified", "a flush of the directory before the append"),
+        ("found-name-trusted", "verified", "a flush of the directory before the append"),
         ("second-copy-left-out", "verified", "the second copy"),
     ] {
         let found = books(&store(), Some(bug), &script(protocol));

@@ -8,6 +8,7 @@ use crate::fault::FaultClass;
 use crate::lies::class_of;
 use crate::nested::{Met, NestedTally, NestedViolation, Nesting};
 use crate::plan::Plan;
+use crate::report::Measure;
 use crate::run::{Evidence, record};
 use crate::shrink::{shrink, shrink_failing};
 use crate::target::{Target, Workload};
@@ -22,7 +23,7 @@ pub struct Traced {
 }
 
 /// An engine under test, by name; every [`Target`] is one.
-pub trait Subject: Send + Sync {
+pub trait Subject: Measure + Send + Sync {
     /// The name on the command line.
     fn called(&self) -> &'static str;
 
@@ -65,7 +66,7 @@ pub trait Subject: Send + Sync {
     /// # Errors
     ///
     /// If the workload does not parse, or the run went wrong.
-    fn trace(&self, seed: u64, workload: &Workload) -> Result<Traced, String>;
+    fn traced(&self, seed: u64, workload: &Workload) -> Result<Traced, String>;
 
     /// One run whose calls fail as the explorer's plan says, judged by the class of the plan; with
     /// `power`, everything that a power cut after the first failure can leave is opened too (after
@@ -182,7 +183,7 @@ impl<T: Target> Subject for T {
         }
     }
 
-    fn trace(&self, seed: u64, workload: &Workload) -> Result<Traced, String> {
+    fn traced(&self, seed: u64, workload: &Workload) -> Result<Traced, String> {
         let (target, ops) = workload.prepare(self)?;
         let recording = record(&target, &ops, seed, &Plan::default())?;
         let changed = recording.states.windows(2).map(|pair| pair[0] != pair[1]).collect();

@@ -19,7 +19,6 @@ use super::footer::{
 };
 use super::open::OpenFile;
 use super::recover::{Recovered, append_offset};
-use crate::env::Disk;
 use crate::error::{Error, Result};
 use crate::mark;
 
@@ -87,8 +86,6 @@ pub(crate) struct FileWriter {
     pending: Vec<u8>,
     /// The end of the file that this writer found unsealed and has not built on yet.
     unsealed: Option<u64>,
-    /// Where the file's name may be one that only the cache has.
-    unsure_name: Option<Arc<dyn Disk>>,
     /// The file ends in a seal, or has no commit to be sealed.
     sealed: bool,
     poisoned: bool,
@@ -116,7 +113,6 @@ impl FileWriter {
             appended: size,
             pending: Vec::new(),
             unsealed: (!sealed).then_some(size),
-            unsure_name: None,
             sealed,
             poisoned: false,
             counts: WriteCounts::default(),
@@ -134,17 +130,10 @@ impl FileWriter {
             appended: BLOCK_BYTES,
             pending: Vec::new(),
             unsealed: None,
-            unsure_name: None,
             sealed: true,
             poisoned: false,
             counts: WriteCounts::default(),
         }
-    }
-
-    /// The same writer for a file that somebody else created or renamed on `disk`: whoever it was
-    /// may have ended before the directory was flushed.
-    pub(crate) fn named_by_others(self, disk: Arc<dyn Disk>) -> Self {
-        FileWriter { unsure_name: Some(disk), ..self }
     }
 
     pub(crate) fn file(&self) -> &Arc<OpenFile> {
@@ -277,17 +266,23 @@ impl FileWriter {
     fn write_after_flush(&mut self, footer: Footer) -> Result<Footer> {
         self.pad_to_pair()?;
         let offset = self.end();
-        self.append_pending()?;
-        if !mark::planted("barrier-flush-left-out") {
-            self.flush()?;
-        }
         let footer = with_empty_cover(Footer {
             offset,
             commit_offset: offset,
             cover_from: offset,
             ..footer
         });
-        self.push_pair(&footer);
+        let early = mark::planted("footer-before-its-flush");
+        if early {
+            self.push_pair(&footer);
+        }
+        self.append_pending()?;
+        if !mark::planted("barrier-flush-left-out") {
+            self.flush()?;
+        }
+        if !early {
+            self.push_pair(&footer);
+        }
         self.append_pending()?;
         self.flush()?;
         Ok(footer)
@@ -301,6 +296,11 @@ impl FileWriter {
         let footer =
             self.with_cover_from(Footer { offset, commit_offset: offset, cover_from, ..footer })?;
         self.push_pair(&footer);
+        if mark::planted("flush-moved-before-the-append") {
+            self.flush()?;
+            self.append_pending()?;
+            return Ok(footer);
+        }
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {
             self.flush()?;
@@ -337,25 +337,12 @@ impl FileWriter {
         if self.poisoned {
             return Err(Error::Poisoned { path: self.file.path().to_path_buf() });
         }
-        let ready = self.settle_name().and_then(|()| self.build_on_tail());
-        let result = ready.and_then(|()| work(self));
+        let result = self.build_on_tail().and_then(|()| work(self));
         if result.is_err() && !mark::planted("failed-write-not-poisoned") {
             mark::hit("poisoned");
             self.poisoned = true;
         }
         result
-    }
-
-    /// Before the first append to a file that this handle did not create: flushes its directory, so
-    /// that no commit lies in a file whose name a crash could take away.
-    // spec: RECOVER-7
-    fn settle_name(&mut self) -> Result<()> {
-        let Some(disk) = &self.unsure_name else { return Ok(()) };
-        if !mark::planted("name-taken-for-durable") {
-            disk.sync_dir(self.file.path())?;
-        }
-        self.unsure_name = None;
-        Ok(())
     }
 
     /// Before the first append to a file with an unsealed tail: the same bytes once more and a

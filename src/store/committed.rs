@@ -148,6 +148,8 @@ struct Writing {
     writer: FileWriter,
     /// Counts of writers before the last swap or reopen.
     earlier: WriteCounts,
+    /// The directory was flushed since the file got its name.
+    name_flushed: bool,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -169,13 +171,10 @@ impl<R: Roots> CommittedFile<R> {
         let report = recovered.report.clone();
         let file = Arc::new(file);
         let state = recovered_state(&file, &recovered, options.cache_bytes)?;
-        let resume = || FileWriter::resume(file, &recovered, options.protocol);
         let writer = lock.map(|lock| Writing {
-            writer: match created {
-                true => resume(),
-                false => resume().named_by_others(env.disk.clone()),
-            },
+            writer: FileWriter::resume(file, &recovered, options.protocol),
             earlier: WriteCounts::default(),
+            name_flushed: created || mark::planted("found-name-trusted"),
             _lock: lock,
         });
         Ok(CommittedFile {
@@ -277,6 +276,10 @@ impl<R: Roots> CommittedFile<R> {
             Ok((Some(roots), value)) => {
                 let mut payload = Vec::new();
                 roots.encode(&mut payload);
+                if let Err(error) = self.flush_name(&mut writing.name_flushed) {
+                    writer.roll_back(savepoint);
+                    return Err(error);
+                }
                 if mark::planted("publish-before-flush") {
                     self.publish_state(writer, &before.cache, roots.clone());
                 }
@@ -303,6 +306,18 @@ impl<R: Roots> CommittedFile<R> {
         Ok((value, writing.writer.file().clone()))
     }
 
+    /// Before the first commit to a file that this handle found: flushes the directory. Whoever
+    /// renamed the file into place may have died before doing so, and a crash would then bring the
+    /// file before it back, or none.
+    // spec: FILE-5
+    fn flush_name(&self, flushed: &mut bool) -> Result<()> {
+        if !*flushed {
+            self.env.disk.sync_dir(&self.path)?;
+            *flushed = true;
+        }
+        Ok(())
+    }
+
     fn publish_state(&self, writer: &FileWriter, cache: &Arc<NodeCache>, roots: R) {
         let file = writer.file().clone();
         let footer = writer.head().cloned();
@@ -320,8 +335,8 @@ impl<R: Roots> CommittedFile<R> {
         let state = recovered_state(&file, &recovered, self.options.cache_bytes)?;
         let writing = self.writing(&mut guard)?;
         writing.earlier = writing.counts();
-        let writer = FileWriter::resume(file, &recovered, self.options.protocol);
-        writing.writer = writer.named_by_others(self.env.disk.clone());
+        writing.writer = FileWriter::resume(file, &recovered, self.options.protocol);
+        writing.name_flushed = false;
         *locked(&self.recovery) = recovered.report.clone();
         self.published.publish(Arc::new(state));
         Ok(recovered.report)
@@ -411,8 +426,8 @@ fn take_lock(env: &Env, path: &Path) -> Result<Box<dyn DiskLock>> {
     lock.ok_or_else(|| Error::Locked { path: path.to_path_buf() })
 }
 
-/// The file at `path`, and whether it was made just now: a writer that may create makes it if it is
-/// missing or unborn.
+/// The file at `path`, and whether it is new: a writer that may create makes it if it is missing
+/// or unborn.
 fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<(OpenFile, bool)> {
     let writes = options.access == Access::Write;
     let create = || Ok((OpenFile::create(env, path, FileId::random(env)?)?, true));
@@ -422,7 +437,7 @@ fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<(Open
         Err(Error::NotADatabase { .. }) if writes && mark::planted("foreign-file-replaced") => {
             create()
         }
-        opened => opened.map(|file| (file, false)),
+        opened => Ok((opened?, false)),
     }
 }
 

@@ -247,7 +247,7 @@ pub(crate) fn a_database_that_was_created_is_there_after_a_crash() {
     }
 }
 
-// spec: RECOVER-7
+// spec: FILE-5
 #[test]
 pub(crate) fn commits_into_a_file_whose_name_only_the_cache_had_survive_a_power_cut() {
     for kind in KINDS {

@@ -77,7 +77,7 @@ const CRASHES: &[Row] = &[
     ("cover-starts-late", crashes::a_database_that_was_created_is_there_after_a_crash),
     ("create-without-directory-sync", crashes::a_database_that_was_created_is_there_after_a_crash),
     (
-        "name-taken-for-durable",
+        "found-name-trusted",
         crashes::commits_into_a_file_whose_name_only_the_cache_had_survive_a_power_cut,
     ),
     (

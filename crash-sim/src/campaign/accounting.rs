@@ -231,9 +231,6 @@ impl Books<'_> {
     fn append(&mut self, inode: u64, offset: u64, bytes: &[u8]) {
         let file = self.files.entry(inode).or_default();
         let mut missing = Vec::new();
-        if std::mem::take(&mut file.unsure_name) {
-            missing.push(format!("a flush of the directory before the append at {offset}"));
-        }
         if let Some(tail) = file.tail.take() {
             self.account.tails += 1;
             if !tail.flushed {
@@ -337,6 +334,9 @@ impl File {
             let commit_end = copy.commit_offset + PAIR_BYTES;
             let early = self.flushed < commit_end;
             return early.then(|| format!("a flush of commit {number} before its seal"));
+        }
+        if std::mem::take(&mut self.unsure_name) {
+            return Some(format!("a flush of the directory before the append of commit {number}"));
         }
         // The header, which no cover holds, was flushed before the file got its name.
         let unchecked = self.flushed.max(BLOCK_BYTES) < cover_from.min(at);

@@ -65,7 +65,7 @@ fn explore(
         progress.show(format_args!("{done}, now {target} {}", workload.name));
         let (tally, violation) = subject(target)?.crash(&explorer, workload)?;
         // A run that went wrong by itself is a violation already.
-        if let Ok(traced) = subject(target)?.trace(context.seed, workload) {
+        if let Ok(traced) = subject(target)?.traced(context.seed, workload) {
             let account = account(&traced.entries, &traced.changed, Path::new(DATABASE));
             for missing in &account.missing {
                 context.say(format_args!("{target} {}: missing {missing}", workload.name));

@@ -118,7 +118,7 @@ fn stages(context: &Context) -> Result<Vec<Stage>, String> {
             subject.workload(GENERATED_OPERATIONS, seed)
         }));
         for workload in workloads.into_iter().filter(|it| wanted("workload", &it.name)) {
-            let trace = subject.trace(context.seed, &workload)?;
+            let trace = subject.traced(context.seed, &workload)?;
             stages.push(Stage { target, workload, faults: faults(&trace.entries) });
         }
     }

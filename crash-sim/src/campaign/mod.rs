@@ -14,6 +14,7 @@ mod nested;
 mod planted;
 mod protocols;
 mod replay;
+mod report;
 mod revtree;
 
 use std::io::{IsTerminal, Write};
@@ -112,6 +113,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "engines broken on purpose, each of which a check must notice",
         in_ci: true,
         run: planted::run,
+    },
+    Campaign {
+        name: "report",
+        about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
+        in_ci: true,
+        run: report::run,
     },
     Campaign {
         name: "replay",
