@@ -43,7 +43,7 @@ pub use shrink::shrink;
 pub use subject::Subject;
 pub use target::{Target, Workload};
 pub use targets::{
-    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
-    OpenKv, StoreOpener,
+    DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,
+    OpenDatabase, OpenKv, StoreOpener,
 };
 pub use trace::{Call, Entry};
