@@ -27,7 +27,9 @@ mod target;
 mod targets;
 mod trace;
 
-pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
+pub use campaign::{
+    CAMPAIGNS, Campaign, Cell, Context, ScopeTally, Sequence, SmallScope, expected_cells,
+};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};

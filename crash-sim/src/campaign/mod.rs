@@ -3,6 +3,7 @@
 //! Invariant: what a campaign tries depends on its seed and form alone. Time only decides when an
 //! interrupted one stops.
 
+mod ace;
 mod checks;
 mod ci;
 mod crash;
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+pub use ace::{ScopeTally, Sequence, SmallScope};
 pub use protocols::{Cell, expected_cells};
 
 use crate::explore::{Explorer, Violation};
@@ -64,6 +66,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "every crash point of every workload, every image a power cut can leave",
         in_ci: true,
         run: crash::run,
+    },
+    Campaign {
+        name: "ace",
+        about: "every sequence of up to 3 of 18 operations; --storage: of 4 of 8",
+        in_ci: true,
+        run: ace::run,
     },
     Campaign {
         name: "protocols",
