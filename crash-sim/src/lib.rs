@@ -28,7 +28,8 @@ mod targets;
 mod trace;
 
 pub use campaign::{
-    CAMPAIGNS, Campaign, Cell, Context, ScopeTally, Sequence, SmallScope, expected_cells,
+    CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    expected_cells, run_twice, same_on_any_threads,
 };
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};

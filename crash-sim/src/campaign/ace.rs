@@ -37,8 +37,8 @@ use crate::{Entry, Image, Recording, Scene, record, recover, shrink};
 const FLOOR: u64 = 1_000;
 
 /// Sets of survivors tried at one crash point: nothing, everything, and single survivors first.
-const SETS_MAX: usize = 8;
-const QUICK_SETS_MAX: usize = 5;
+const SETS_MAX: usize = 120;
+const QUICK_SETS_MAX: usize = 20;
 
 /// Failing workloads that are shrunk and printed.
 const REPORTS_MAX: usize = 3;

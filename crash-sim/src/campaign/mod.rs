@@ -8,11 +8,13 @@ mod checks;
 mod ci;
 mod crash;
 mod footer;
+mod kill;
 mod model;
 mod planted;
 mod protocols;
 mod replay;
 mod revtree;
+mod twice;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -21,7 +23,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 pub use ace::{ScopeTally, Sequence, SmallScope};
+pub use kill::SentLog;
 pub use protocols::{Cell, expected_cells};
+pub use twice::{Rerun, run_twice, same_on_any_threads};
 
 use crate::explore::{Explorer, Violation};
 use crate::fault::FaultModel;
@@ -102,6 +106,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "engines broken on purpose, each of which a check must notice",
         in_ci: true,
         run: planted::run,
+    },
+    Campaign {
+        name: "twice",
+        about: "every seed twice: the same calls, bytes and answers, on any number of threads",
+        in_ci: true,
+        run: twice::run,
+    },
+    Campaign {
+        name: "kill",
+        about: "the real program, killed at random moments; full and unwritable disks",
+        in_ci: true,
+        run: kill::run,
     },
     Campaign {
         name: "replay",
