@@ -120,7 +120,7 @@ fn draw(subject: &dyn Subject, seed: u64) -> (Workload, Plan) {
         return (workload, Plan::default());
     }
     let fault = FAULTS[random.below(FAULTS.len() as u64) as usize];
-    let text = fault.replace('N', &(1 + random.below(12)).to_string());
+    let text = fault.replacen(" N", &format!(" {}", 1 + random.below(12)), 1);
     // The faults above are ones that plans know.
     (workload, text.parse().expect("a plan of known faults"))
 }

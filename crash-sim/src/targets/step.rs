@@ -45,6 +45,7 @@ pub enum DbStep {
 impl DbStep {
     /// The verbs that change something or touch the disk: what a workload is made of. Reads are no
     /// part of it, as everything is read after every step.
+    // spec: CRASH-20
     pub const KINDS: [&'static str; 16] = [
         "edit",
         "writers",

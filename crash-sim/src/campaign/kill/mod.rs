@@ -141,7 +141,7 @@ fn session(desk: &Desk, seed: u64, count: u64, seen: &mut Seen) -> Result<(), St
             false => kill_load(desk, &mut random, &mut log)?,
         };
         if was_killed {
-            seen.leftovers += u64::from(desk.path("db.compact").exists());
+            seen.leftovers += u64::from(desk.path("db.rereduce.compact").exists());
         }
         let kind = if in_compaction { "compaction" } else { "load" };
         let judged = desk.judge("db", &mut log);

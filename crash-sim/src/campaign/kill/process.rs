@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::ScopedJoinHandle;
 
 use super::log::SentLog;
@@ -55,9 +56,12 @@ impl Desk {
         name: &str,
         planted: Option<&str>,
     ) -> Result<Desk, String> {
-        let directory = parent.join(format!("rereduce-kill-{}-{name}", std::process::id()));
+        // Several campaigns may run in one process.
+        static MADE: AtomicU64 = AtomicU64::new(0);
+        let (process, made) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let directory = parent.join(format!("rereduce-kill-{process}-{made}-{name}"));
         let failed = |error| format!("cannot make {}: {error}", directory.display());
-        std::fs::create_dir_all(&directory).map_err(failed)?;
+        std::fs::create_dir(&directory).map_err(failed)?;
         let (program, planted) = (program.to_path_buf(), planted.map(str::to_owned));
         Ok(Desk { program, directory, planted })
     }
