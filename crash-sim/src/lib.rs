@@ -34,11 +34,11 @@ pub use campaign::{
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
-pub use fault::{FaultKind, FaultModel, Gap, KindSet, Length, Survival};
+pub use fault::{FaultClass, FaultKind, FaultModel, Gap, KindSet, Length, Survival};
 pub use figures::Figures;
 pub use image::Image;
 pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recover};
-pub use plan::{Errno, Failure, Fault, Pages, Plan, Verb};
+pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
 pub use scene::{Choice, Scene};
