@@ -66,6 +66,11 @@ pub const PLANTED: &[Planted] = &[
     bug("long-roots-cut-off", "FOOTER-3 B09", "", "tests/storage"),
     bug("pending-chunks-lost-at-swap", "COMPACT-1", "", "tests/storage"),
     bug("large-commit-flushed-once", "COMMIT-4", "", "tests/storage"),
+    bug("flush-moved-before-the-append", "COMMIT-1 SPECMODEL-3", "", "tests/protocol_traces.rs"),
+    bug("footer-before-its-flush", "COMMIT-2", "", "tests/protocol_traces.rs"),
+    bug("rename-before-flush", "COMPACT-2 B11", "", "tests/protocol_traces.rs"),
+    bug("rewrite-behind-the-twin", "RECOVER-4 B44", "", "tests/protocol_traces.rs"),
+    bug("found-name-trusted", "FILE-5 B11", "", "tests/protocol_traces.rs"),
     // Handles, readers, compaction.
     bug("publish-before-flush", "COMMIT-1 COMMIT-5 B44 MODEL-4", "model", "tests/storage"),
     bug("reader-stays-on-old-file", "PROCESS-4", "compaction", "tests/storage"),
