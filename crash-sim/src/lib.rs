@@ -31,7 +31,10 @@ mod target;
 mod targets;
 mod trace;
 
-pub use campaign::{Account, CAMPAIGNS, Campaign, Cell, Context, account, expected_cells};
+pub use campaign::{
+    Account, CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    account, expected_cells, run_twice, same_on_any_threads,
+};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
@@ -51,7 +54,7 @@ pub use shrink::shrink;
 pub use subject::{Subject, Traced};
 pub use target::{Target, Workload};
 pub use targets::{
-    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
-    OpenKv, StoreOpener,
+    DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,
+    OpenDatabase, OpenKv, StoreOpener,
 };
 pub use trace::{Call, Entry};

@@ -4,11 +4,13 @@
 //! interrupted one stops.
 
 mod accounting;
+mod ace;
 mod checks;
 mod ci;
 mod crash;
 mod footer;
 mod ioerr;
+mod kill;
 mod model;
 mod nested;
 mod planted;
@@ -16,6 +18,7 @@ mod protocols;
 mod replay;
 mod report;
 mod revtree;
+mod twice;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,7 +27,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 pub use accounting::{Account, account};
+pub use ace::{ScopeTally, Sequence, SmallScope};
+pub use kill::SentLog;
 pub use protocols::{Cell, expected_cells};
+pub use twice::{Rerun, run_twice, same_on_any_threads};
 
 use rereduce::mark;
 
@@ -79,6 +85,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: |context| nested::run(context, "nested"),
     },
     Campaign {
+        name: "ace",
+        about: "every sequence of up to 3 of 18 operations; --storage: of 4 of 8",
+        in_ci: true,
+        run: ace::run,
+    },
+    Campaign {
         name: "protocols",
         about: "which commit protocol survives which kind of disk, with counter-examples",
         in_ci: true,
@@ -113,6 +125,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "engines broken on purpose, each of which a check must notice",
         in_ci: true,
         run: planted::run,
+    },
+    Campaign {
+        name: "twice",
+        about: "every seed twice: the same calls, bytes and answers, on any number of threads",
+        in_ci: true,
+        run: twice::run,
+    },
+    Campaign {
+        name: "kill",
+        about: "the real program, killed at random moments; full and unwritable disks",
+        in_ci: true,
+        run: kill::run,
     },
     Campaign {
         name: "report",
