@@ -31,8 +31,9 @@ impl Record {
         };
         let mut reader = Reader::new(bytes);
         let tree = DocTree::decode(&mut reader).filter(|_| reader.is_empty());
-        let tree = tree
-            .filter(|tree| tree.is_deleted() == parts.deleted && Sizes::of(tree) == parts.sizes);
+        let tree = tree.filter(|tree| {
+            tree.is_deleted() == parts.deleted && Sizes::of(&tree.leaves()) == parts.sizes
+        });
         let tree = tree.ok_or_else(|| nonsense(source, "a revision tree"))?;
         Ok(Record { seq: parts.seq, tree })
     }
