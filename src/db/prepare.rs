@@ -17,7 +17,7 @@
 use std::borrow::Cow;
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use super::DocEdit;
@@ -122,29 +122,40 @@ fn in_shares<T: Send, R: Send>(mut items: Vec<T>, work: impl Fn(Vec<T>) -> R + S
         return vec![work(items)];
     }
     let share = items.len().div_ceil(threads);
-    let mut others = Vec::with_capacity(threads - 1);
-    while items.len() > share {
-        others.push(items.split_off((items.len() - 1) / share * share));
+    let mut shares = Vec::with_capacity(threads);
+    while !items.is_empty() {
+        shares.push(items.split_off((items.len() - 1) / share * share));
     }
-    let planted = mark::here();
-    let work = &work;
-    thread::scope(|scope| {
-        let start = |share| {
-            scope.spawn(move || {
-                mark::take_over(planted);
-                work(share)
-            })
-        };
-        let others: Vec<_> = others.into_iter().rev().map(start).collect();
-        let mut done = vec![work(items)];
-        for other in others {
-            match other.join() {
-                Ok(answer) => done.push(answer),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
+    let waiting = Mutex::new(shares.into_iter().rev().enumerate());
+    let done = Mutex::new(Vec::with_capacity(threads));
+    let take_shares = || {
+        loop {
+            let next = locked(&waiting).next();
+            let Some((index, share)) = next else { break };
+            let answer = work(share);
+            locked(&done).push((index, answer));
         }
-        done
-    })
+    };
+    let planted = mark::here();
+    let other = || {
+        mark::take_over(planted);
+        take_shares();
+    };
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            // A machine that has no thread to give away does without.
+            drop(thread::Builder::new().spawn_scoped(scope, other));
+        }
+        take_shares();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    done.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// Nothing panics while it holds one of these locks.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How many threads are worth starting on this machine; asking the system takes longer than
