@@ -8,6 +8,9 @@
 //! Invariant: nothing here depends on time, on real randomness or on the number of threads; what
 //! was found once is found again by its replay command.
 
+// The golden scripts, which are part of this crate and of the root's tests, call it by its name.
+extern crate self as rereduce_crash_sim;
+
 mod cache;
 mod campaign;
 mod choices;

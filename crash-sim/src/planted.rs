@@ -16,7 +16,8 @@ pub struct Planted {
     /// Which requirements and cases it violates: ids, separated by blanks.
     pub violates: &'static str,
     checks: &'static str,
-    /// The file or folder of the test that plants it and sees red; empty if none does.
+    /// The files or folders of the tests that plant it and see red, separated by blanks; empty if
+    /// none does.
     pub shown_by: &'static str,
 }
 
@@ -24,6 +25,11 @@ impl Planted {
     /// The checks of the campaign `planted` that must notice.
     pub fn checks(&self) -> impl Iterator<Item = &'static str> {
         self.checks.split_whitespace()
+    }
+
+    /// The tests that plant it, each by its file or folder.
+    pub fn tests(&self) -> impl Iterator<Item = &'static str> {
+        self.shown_by.split_whitespace()
     }
 }
 

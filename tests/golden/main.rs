@@ -32,6 +32,18 @@ fn planted(bug: &'static str, layer: fn() -> Box<dyn Layer>, directories: &[&str
     assert!(wrong, "{bug} changed no answer");
 }
 
+/// Everything that differs in any layer; `cargo oracle planted` asks this.
+pub(crate) fn differences_in_all() -> Vec<String> {
+    let layers: [(&str, fn() -> Box<dyn Layer>); 5] = [
+        ("file", files::layer),
+        ("btree", btree::layer),
+        ("store", files::layer),
+        ("documents", documents::layer),
+        ("database", database::layer),
+    ];
+    layers.into_iter().flat_map(|(directory, layer)| run_all(directory, layer, false)).collect()
+}
+
 fn check(directory: &str, layer: fn() -> Box<dyn Layer>) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let differences = run_all(directory, layer, update);
