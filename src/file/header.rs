@@ -137,6 +137,14 @@ impl Header {
     }
 }
 
+/// Offsets of the copies in block 0 (`bytes`, fewer if the file is shorter) that are not whole; a
+/// file that ends inside its header has fewer copies. One that is newer than ours counts as whole.
+pub(crate) fn lost_copies(bytes: &[u8]) -> Vec<u64> {
+    let copy = |offset: usize| bytes.get(offset..offset + COPY_BYTES);
+    let lost = |offset: &usize| copy(*offset).is_some_and(|copy| decode_copy(copy).is_none());
+    [0, COPY_B].into_iter().filter(lost).map(|offset| offset as u64).collect()
+}
+
 fn decode_copy(copy: &[u8]) -> Option<Header> {
     let (fields, stored) = copy.split_at_checked(COPY_BYTES - 8)?;
     if checksum(fields).to_le_bytes() != stored {

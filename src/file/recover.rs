@@ -175,6 +175,20 @@ pub(crate) fn newest_whole(file: &OpenFile) -> Result<(Recovered, u64)> {
     Ok((Recovered { head, flushed_end, report }, witnessed))
 }
 
+/// The newest footer of which a copy is whole, whether or not its cover is. Cost: reads the bytes
+/// behind it.
+///
+/// Errors: [`Error::Io`].
+pub(super) fn newest_footer(file: &OpenFile) -> Result<Option<Footer>> {
+    let mut blocks = BackwardBlocks::new(file, file.size()?);
+    while let Some((at, block)) = blocks.next()? {
+        if let Some(footer) = Footer::decode(file.header().file, at, block) {
+            return Ok(Some(footer));
+        }
+    }
+    Ok(None)
+}
+
 fn next_or_planted_skip<'a>(blocks: &'a mut BackwardBlocks<'_>) -> Result<Option<(u64, &'a [u8])>> {
     if mark::planted("read-error-means-older-commit") {
         blocks.forgive_errors = true;
