@@ -11,15 +11,20 @@
 mod cache;
 mod campaign;
 mod choices;
+mod damage;
 mod disk;
 mod explore;
 mod fault;
 mod figures;
+mod forge;
 mod image;
+mod lies;
 mod oracle;
 mod plan;
 mod planted;
 mod random;
+mod reading;
+mod rotten;
 mod scene;
 mod shrink;
 mod subject;
@@ -29,6 +34,7 @@ mod trace;
 
 pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
+pub use damage::{AgedFile, Damage, Unit};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
 pub use fault::{FaultKind, FaultModel, Gap, KindSet, Length, Survival};

@@ -1,7 +1,7 @@
 //! The check of a whole database: trees, and everything that they say about each other.
 
 use crate::btree::{Checked, Violation};
-use crate::doc::{AttachmentDecoder, Digest};
+use crate::doc::{Attachment, AttachmentDecoder, Digest};
 use crate::error::{Corruption, Error, Result};
 use crate::file::ChunkSource;
 use crate::mark;
@@ -11,7 +11,7 @@ use md5::{Digest as _, Md5};
 use super::DbSnapshot;
 use super::content::DECODED_BYTES;
 use super::load::{Body, Record, data_chunks};
-use super::record::{HeldAttachment, SeqEntry, decode_local, key_seq, seq_key};
+use super::record::{HeldAttachment, Known, SeqEntry, decode_local, key_seq, seq_key};
 use super::roots::DocCounts;
 
 /// What a check found.
@@ -92,6 +92,8 @@ pub enum DbRule {
     SequenceTooHigh,
     /// The counts at the root are not those of the documents.
     Counts,
+    /// The sizes of a revision are not those of its body and attachments.
+    Sizes,
     /// An attachment's digest or one of its lengths is not that of its data.
     Digest,
 }
@@ -113,6 +115,7 @@ impl std::fmt::Display for DbViolation {
             DbRule::Counts => {
                 out.write_str("the counts at the root are not those of the documents")
             }
+            DbRule::Sizes => out.write_str("the sizes of a revision are not those of its body"),
             DbRule::Digest => out.write_str("an attachment is not what its digest says"),
         }
     }
@@ -208,6 +211,9 @@ impl DbSnapshot {
         for (_, known, is_leaf) in tree.revisions() {
             let body = Body::load(source, known.body)?;
             checked.bodies += 1;
+            if !sizes_are_right(known, &body) && !mark::planted("check-skips-sizes") {
+                return Ok(Some(DbRule::Sizes));
+            }
             for held in &body.attachments {
                 if mark::planted("check-skips-attachments") {
                     break;
@@ -256,6 +262,17 @@ impl DbSnapshot {
         }
         Ok(())
     }
+}
+
+/// Whether a revision is as large as its record says, for clients and in the file.
+// spec: ROT-5
+fn sizes_are_right(known: &Known, body: &Body) -> bool {
+    let sum = |length: fn(&Attachment) -> u64| {
+        let lengths = body.attachments.iter().map(|held| length(&held.attachment));
+        lengths.fold(0, u64::saturating_add)
+    };
+    let external = body.json_bytes.saturating_add(sum(|attachment| attachment.length));
+    (known.external, known.attached) == (external, sum(|attachment| attachment.encoded_length))
 }
 
 /// Whether digest and both lengths are those of the data. Where a client sent bytes that were

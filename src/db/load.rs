@@ -55,6 +55,8 @@ impl Record {
 
 /// A body chunk, read and taken apart.
 pub(crate) struct Body {
+    /// Bytes of its JSON.
+    pub(crate) json_bytes: u64,
     pub(crate) members: Vec<(String, Json)>,
     pub(crate) attachments: Vec<HeldAttachment>,
 }
@@ -66,7 +68,9 @@ impl Body {
         let wrong = || source.nonsense(pointer, "a document body", "other bytes");
         let BodyParts { json, attachments } = decode_body(&chunk, &pointer).ok_or_else(wrong)?;
         match Json::parse(json) {
-            Ok(Json::Object(members)) => Ok(Body { members, attachments }),
+            Ok(Json::Object(members)) => {
+                Ok(Body { json_bytes: json.len() as u64, members, attachments })
+            }
             _ => Err(wrong()),
         }
     }

@@ -205,6 +205,7 @@ impl<R: Roots> CommittedFile<R> {
             true => recover(&file)?,
             false => newest_whole(&file)?.0,
         };
+        recovered.refuse_foreign(&file)?;
         recovered_state::<R>(&file, &recovered, cache_bytes)?.at(number)
     }
 

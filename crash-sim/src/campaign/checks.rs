@@ -13,7 +13,7 @@ use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::{Edit, RevPath};
 
 use super::model::PROFILES;
-use super::{Context, footer as footers, revtree, scripts, subject};
+use super::{Context, footer as footers, revtree, rot, scripts, subject};
 use crate::disk::SimDisk;
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
@@ -35,6 +35,7 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "barrier", run: |context| crash(context, "barrier") },
         Check { name: "failing", run: failing },
         Check { name: "footer", run: footer },
+        Check { name: "rot", run: rot::check },
         Check { name: "model", run: model },
         Check { name: "database", run: database },
         Check { name: "workloads", run: workloads },
