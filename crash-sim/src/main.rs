@@ -1,7 +1,8 @@
-//! `cargo oracle NAME [--quick] [--seed S] [--json FILE]`: runs a campaign and prints its figures
+//! `cargo oracle NAME [--quick] [--seed S|fresh] [--json FILE]`: runs a campaign and prints its figures
 //! as the last line of standard output. Exit code 0 only if nothing failed and the floor was
 //! reached; 1 if something failed, 2 for wrong usage, 130 after Ctrl-C.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -61,7 +62,15 @@ fn parse(
         }
         let value = arguments.next().ok_or_else(|| format!("--{name} needs a value"))?;
         match name {
-            "seed" => context.seed = value.parse().map_err(|_| "--seed takes a number")?,
+            "seed" if value == "fresh" => {
+                // Whoever wants to see it again finds the number here.
+                context.seed = RandomState::new().hash_one(value) >> 32;
+                println!("seed {}", context.seed);
+            }
+            "seed" => {
+                let expected = "--seed takes a number, or `fresh` for one never used before";
+                context.seed = value.parse().map_err(|_| expected)?;
+            }
             "json" => json = Some(PathBuf::from(value)),
             "workloads" => context.workloads = PathBuf::from(value),
             _ => context.arguments.push((name.to_owned(), value)),
@@ -71,7 +80,7 @@ fn parse(
 }
 
 fn usage() -> String {
-    let mut text = "usage: cargo oracle NAME [--quick] [--seed S] [--json FILE]\n".to_owned();
+    let mut text = "usage: cargo oracle NAME [--quick] [--seed S|fresh] [--json FILE]\n".to_owned();
     for campaign in CAMPAIGNS {
         text.push_str(&format!("  {:<10} {}\n", campaign.name, campaign.about));
     }

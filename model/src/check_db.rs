@@ -10,7 +10,7 @@ use rereduce::{Error, Result as EngineResult};
 
 use crate::check_db_run::run;
 use crate::db::Purges;
-use crate::generate_db::{db_history_of_seed, simpler};
+use crate::generate_db::{db_history_of, simpler};
 use crate::verdict::{CheckConfig, Report, Violation, check, check_history};
 
 /// A place where databases live, such as a directory.
@@ -297,7 +297,7 @@ pub fn check_db(engine: &dyn DbEngine, config: &CheckConfig) -> Result<Report, V
     check(
         config,
         &DbOp::KINDS,
-        |history| db_history_of_seed(config.seed, history, config.operations, config.faults),
+        |history| db_history_of(config, history),
         |ops, report| run(engine, ops, report),
         simpler,
     )

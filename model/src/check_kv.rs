@@ -13,7 +13,7 @@ use rereduce::vocabulary::{Direction, Edit, KeyRange, KvOp, Slot, Word};
 use rereduce::{Error, ErrorClass};
 
 use crate::check_stop::{Stop, differs, may_fail};
-use crate::generate_kv::{kv_history_of_seed, simpler};
+use crate::generate_kv::{kv_history_of, simpler};
 use crate::kv::{KvModel, Reduced, Rows};
 use crate::verdict::{CheckConfig, Mismatch, Report, Violation, check, check_history};
 
@@ -94,7 +94,7 @@ pub fn check_kv(engine: &dyn KvEngine, config: &CheckConfig) -> Result<Report, V
     check(
         config,
         &KvOp::KINDS,
-        |history| kv_history_of_seed(config.seed, history, config.operations, config.faults),
+        |history| kv_history_of(config, history),
         |ops, report| run(engine, ops, report),
         simpler,
     )

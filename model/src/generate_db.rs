@@ -5,12 +5,26 @@
 use rereduce::vocabulary::{Base, DbOp, Direction, DocEdit, Replica, Slot, Which};
 
 use crate::choices::{Bytes, Choices, Seeded};
+use crate::generator::{Generator, by_proptest, by_quickcheck};
+use crate::verdict::CheckConfig;
 
 /// The history of a seed.
 pub fn db_history_of_seed(seed: u64, index: u64, count: usize, faults: bool) -> Vec<DbOp> {
     let mut choices = Seeded::part(seed, index);
     let uniform = choices.chance(15);
     db_history(&mut choices, uniform, count, faults)
+}
+
+/// The history of `config` with an index, by its generator.
+pub(crate) fn db_history_of(config: &CheckConfig, index: u64) -> Vec<DbOp> {
+    let CheckConfig { seed, operations, faults, .. } = *config;
+    let DbHistory(mut ops) = match config.generator {
+        Generator::Ours => return db_history_of_seed(seed, index, operations, faults),
+        Generator::Quickcheck => by_quickcheck(2 * operations, seed, index),
+        Generator::Proptest => by_proptest(DbHistory::strategy(2 * operations), seed, index),
+    };
+    ops.retain(|op| faults || !matches!(op, DbOp::Fault { .. }));
+    ops
 }
 
 /// `count` operations from `choices`; if `uniform`, every kind is equally likely.

@@ -7,6 +7,8 @@ use std::ops::Bound;
 use rereduce::vocabulary::{Direction, Edit, KeyRange, KvOp, Slot};
 
 use crate::choices::{Bytes, Choices, Seeded};
+use crate::generator::{Generator, by_proptest, by_quickcheck};
+use crate::verdict::CheckConfig;
 
 /// What a history is made of.
 ///
@@ -62,6 +64,18 @@ pub fn kv_history_of_seed(seed: u64, index: u64, count: usize, faults: bool) -> 
     let mut choices = Seeded::part(seed, index);
     let mix = Mix::choose(&mut choices);
     kv_history(&mut choices, mix, count, faults)
+}
+
+/// The history of `config` with an index, by its generator.
+pub(crate) fn kv_history_of(config: &CheckConfig, index: u64) -> Vec<KvOp> {
+    let CheckConfig { seed, operations, faults, .. } = *config;
+    let KvHistory(mut ops) = match config.generator {
+        Generator::Ours => return kv_history_of_seed(seed, index, operations, faults),
+        Generator::Quickcheck => by_quickcheck(2 * operations, seed, index),
+        Generator::Proptest => by_proptest(KvHistory::strategy(2 * operations), seed, index),
+    };
+    ops.retain(|op| faults || !matches!(op, KvOp::Fault { .. }));
+    ops
 }
 
 fn operation(choices: &mut impl Choices, mix: Mix, faults: bool) -> KvOp {

@@ -77,7 +77,7 @@
 //! revision tree implements [`RevTreeUnderTest`] and calls [`revtree_campaign`]. After a panic of
 //! the engine, opening another storage must still work: the shrinker goes on with fresh ones.
 
-// spec: MODEL-5
+// spec: MODEL-5, MODEL-12
 mod check_db;
 mod check_db_run;
 mod check_db_state;
@@ -88,6 +88,7 @@ mod choices;
 mod db;
 mod generate_db;
 mod generate_kv;
+mod generator;
 mod kv;
 mod resolve;
 pub mod revtree;
@@ -107,6 +108,7 @@ pub use choices::{Bytes, Choices, Seeded};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
 pub use generate_db::{DbHistory, db_history, db_history_of_seed, simpler as simpler_db};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};
+pub use generator::Generator;
 pub use kv::{KvModel, Reduced, Rows};
 pub use resolve::{body_text, content, replica_path, resolve};
 pub use verdict::{CheckConfig, Report, Violation};

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::generator::Generator;
+
 /// How much to check.
 ///
 /// ```
@@ -20,15 +22,23 @@ pub struct CheckConfig {
     pub seed: u64,
     /// Histories, each against a storage of its own.
     pub histories: u64,
-    /// Operations in one history.
+    /// Operations in one history; quickcheck and proptest make about so many on average.
     pub operations: usize,
     /// Whether the disk may fail; the relaxed checks for that exist only then.
     pub faults: bool,
+    /// Who makes the histories.
+    pub generator: Generator,
 }
 
 impl Default for CheckConfig {
     fn default() -> CheckConfig {
-        CheckConfig { seed: 1, histories: 100, operations: 60, faults: false }
+        CheckConfig {
+            seed: 1,
+            histories: 100,
+            operations: 60,
+            faults: false,
+            generator: Generator::Ours,
+        }
     }
 }
 

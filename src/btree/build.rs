@@ -181,7 +181,22 @@ impl Builder {
 /// computing it costs each changed row the reading of at most eight others; none in a small tree,
 /// where the exact height is cheap and a single row can matter.
 pub(super) fn trust(rows: u64) -> u64 {
-    if rows < 1024 { 0 } else { rows / 8 }
+    if rows < 1024 { 0 } else { trusted_edits_max(rows) }
+}
+
+/// More edits than this are never trusted to leave the height of a fresh tree as it was, when
+/// there are `rows` rows after them: each edit takes more from the trust than from the rows.
+pub(super) fn trusted_edits_max(rows: u64) -> u64 {
+    rows / 8
+}
+
+impl HeightMemory {
+    /// The height of a fresh tree as far as it is still believed; 0 where it is not.
+    pub(super) fn trusted_height(&self) -> u32 {
+        // A damaged root may remember any height.
+        let height = self.fresh_height.min(u64::from(LEVEL_MAX)) as u32;
+        if self.trusted_edits > 0 { height } else { 0 }
+    }
 }
 
 impl Shape {
@@ -215,9 +230,7 @@ impl Shape {
             nodes = nodes.div_ceil(children);
             height += 1;
         }
-        let trusted = if memory.trusted_edits > 0 { memory.fresh_height } else { 0 };
-        // A damaged root may remember any height.
-        height.max(trusted.min(u64::from(LEVEL_MAX)) as u32)
+        height.max(memory.trusted_height())
     }
 }
 

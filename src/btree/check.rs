@@ -6,7 +6,7 @@
 //! Invariant: damage ends the check of one subtree only, so everything else that is wrong under
 //! this root is found too. Memory: one node per level.
 
-use super::build::{Builder, Nowhere};
+use super::build::{Builder, Nowhere, trusted_edits_max};
 use super::cache::NodeSource;
 use super::node::{Node, header_size, row_size};
 use super::{Shape, Tree};
@@ -100,15 +100,15 @@ pub enum Rule {
     NeighboursFit,
     /// The root is an inner node with one child.
     OneChildRoot,
-    /// The tree is more than one level higher than one built afresh.
+    /// The tree is more than one level higher than one built afresh, and should know.
     TooHigh {
         /// Its height.
         height: u32,
         /// The height of a tree built afresh.
         fresh: u32,
     },
-    /// What the root remembers to bound its height (the weight of the rows, the shortest key) is
-    /// not so.
+    /// What the root remembers to bound its height (the weight of the rows, the shortest key, how
+    /// long it trusts a height) is not so.
     Memory,
 }
 
@@ -154,14 +154,17 @@ impl Tree {
             checking.report(pointer, Rule::OneChildRoot);
         }
         checking.compare(pointer, &found, (root.count, root.rows, root.bytes, &root.reduction));
-        if root.memory.weight != checking.weight
-            || root.memory.key_bytes_min > checking.key_bytes_min
+        let memory = &root.memory;
+        if memory.weight != checking.weight
+            || memory.key_bytes_min > checking.key_bytes_min
+            || memory.trusted_edits > trusted_edits_max(root.rows)
         {
             checking.report(pointer, Rule::Memory);
         }
         let Checking { mut checked, fresh, .. } = checking;
         let (height, fresh) = (self.height(), fresh.finish(&mut Nowhere)?.height());
-        if height > fresh + 1 {
+        // What a fresh tree's height was is good enough for as long as it is trusted.
+        if height > fresh.max(memory.trusted_height()) + 1 {
             let rule = Rule::TooHigh { height, fresh };
             checked.violations.push(Violation { pointer, rule });
         }

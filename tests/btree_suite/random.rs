@@ -2,10 +2,11 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use rereduce::btree::Builder;
 use rereduce::mark;
 use rereduce::vocabulary::{Edit, KeyRange};
 
-use crate::support::{Pair, shape};
+use crate::support::{Counted, Pair, shape};
 
 /// Keys of which many are equal, many share a beginning, and some are longer than a node.
 pub(crate) fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -81,4 +82,39 @@ fn exact_heights_are_computed_rarely_in_a_large_tree_of_mixed_keys() {
     // that made the tree higher.
     let figures = format!("{exact} exact heights, {rebuilt} rebuilds for 10,000 rows");
     assert!((1..=41 + 40).contains(&exact), "{figures}");
+}
+
+/// Rows of two to a leaf whose keys are long and short by turns, so that the keys in inner nodes
+/// are all long or, after one more row in front, all short.
+// spec: BTREE-10
+#[test]
+fn a_tree_follows_a_fresh_one_that_one_row_made_lower() {
+    const ROWS: u32 = 2048;
+    let mut pair = Pair::new(shape(usize::MAX, 256, false), 8 << 20);
+    let row = |number: u32| match number % 2 {
+        0 => Edit::put(format!("{number:04}{}", "k".repeat(100)), "v"),
+        _ => Edit::put(format!("{number:04}"), "v".repeat(100)),
+    };
+    pair.apply(&(0..ROWS).map(row).collect::<Vec<_>>());
+    let height = |pair: &Pair| {
+        let mut fresh = Builder::new(&pair.shape);
+        let mut sink = Counted::default();
+        for (key, value) in &pair.map {
+            fresh.push(&mut sink, key, value).unwrap();
+        }
+        (pair.tree.height(), fresh.finish(&mut sink).unwrap().height())
+    };
+    assert_eq!(height(&pair), (11, 11));
+    // `apply` holds each tree against `check`, which must not take this one for damaged.
+    let appended = pair.sink.appended;
+    pair.apply(&[Edit::put("", "v".repeat(100))]);
+    assert_eq!(height(&pair), (11, 5));
+    assert!(pair.sink.appended - appended <= 2 * 11, "one row writes about one path");
+    // Rows that change and leave the keys as they are; the last one ends the trust.
+    let mut changed = 1;
+    while height(&pair).0 == 11 {
+        pair.apply(&[Edit::put(format!("{:04}", 2 * changed + 1), format!("{changed:0>100}"))]);
+        changed += 1;
+    }
+    assert_eq!((changed, height(&pair)), (ROWS / 8, (5, 5)));
 }

@@ -5,7 +5,7 @@ use rereduce::mark;
 use rereduce::vocabulary::DbOp;
 use rereduce::{Error, Result};
 use rereduce_crash_sim::DatabaseOpener;
-use rereduce_model::{CheckConfig, DbEngine, DbHandle, check_db, check_db_history};
+use rereduce_model::{CheckConfig, DbEngine, DbHandle, Generator, check_db, check_db_history};
 
 /// Databases in memory.
 struct DatabaseEngine {
@@ -46,11 +46,13 @@ fn a_database_equals_the_model_after_every_operation() {
         (3, "fan-out=4 cache=1000000 protocol=guide"),
         (4, "fan-out=1000000 cache=1000000"),
     ] {
-        let config = CheckConfig { seed, ..CheckConfig::default() };
-        let report = check_db(&DatabaseEngine::new(settings), &config);
-        let report = report.unwrap_or_else(|wrong| panic!("{wrong}"));
-        assert!(report.not_offered.is_empty(), "{report}");
-        println!("{report}");
+        for generator in Generator::ALL {
+            let config = CheckConfig { seed, generator, ..CheckConfig::default() };
+            let report = check_db(&DatabaseEngine::new(settings), &config);
+            let report = report.unwrap_or_else(|wrong| panic!("{wrong}"));
+            assert!(report.not_offered.is_empty(), "{report}");
+            println!("{generator}: {report}");
+        }
     }
 }
 

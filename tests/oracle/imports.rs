@@ -42,3 +42,25 @@ fn the_models_files_import_only_plain_words_of_the_engine() {
     }
     assert!(files >= 5, "the model's files were not found");
 }
+
+/// The files that hold the model's state: no operations, parsers, generators or checkers.
+const STATE_FILES: [&str; 4] = ["kv.rs", "db.rs", "revtree.rs", "resolve.rs"];
+
+// spec: MODEL-12
+#[test]
+fn the_model_is_at_most_eight_percent_as_long_as_the_engine() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let lines = |path: &Path| fs::read_to_string(path).unwrap().lines().count();
+    let state: usize =
+        STATE_FILES.iter().map(|file| lines(&root.join("model/src").join(file))).sum();
+    let (mut engine, mut folders) = (0, vec![root.join("src")]);
+    while let Some(path) = folders.pop() {
+        if path.is_dir() && !path.ends_with("bin") {
+            folders.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            engine += lines(&path);
+        }
+    }
+    println!("{state} lines of model, {engine} of engine");
+    assert!(engine > 0 && state * 100 <= engine * 8, "{state} of {engine} lines");
+}

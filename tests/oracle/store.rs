@@ -9,7 +9,7 @@ use rereduce::env::{Env, MemoryDisk};
 use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::Edit;
 use rereduce_crash_sim::{KvOpener, StoreOpener};
-use rereduce_model::{CheckConfig, check_kv};
+use rereduce_model::{CheckConfig, Generator, check_kv};
 
 // spec: RECOVER-1, HISTORY-1, COMPACT-1, COMMIT-6
 #[test]
@@ -26,10 +26,12 @@ fn a_store_equals_the_model_after_every_operation() {
         opener.set("cache", &cache_bytes.to_string()).unwrap();
         let env = Env::memory();
         let engine = |name: &str| opener.open(&env, name.as_ref());
-        let config = CheckConfig { seed, ..CheckConfig::default() };
-        let report = check_kv(&engine, &config).unwrap_or_else(|wrong| panic!("{wrong}"));
-        assert!(report.not_offered.is_empty(), "{report}");
-        println!("{report}");
+        for generator in Generator::ALL {
+            let config = CheckConfig { seed, generator, ..CheckConfig::default() };
+            let report = check_kv(&engine, &config).unwrap_or_else(|wrong| panic!("{wrong}"));
+            assert!(report.not_offered.is_empty(), "{report}");
+            println!("{generator}: {report}");
+        }
     }
 }
 

@@ -424,7 +424,7 @@ fn toy(wrong: Wrong) -> Toy {
 }
 
 fn config(faults: bool) -> CheckConfig {
-    CheckConfig { seed: 5, histories: 200, operations: 60, faults }
+    CheckConfig { seed: 5, histories: 200, operations: 60, faults, ..CheckConfig::default() }
 }
 
 // spec: MODEL-2, MODEL-4, MODEL-7, MODEL-8, MODEL-9, MODEL-10, MODEL-11

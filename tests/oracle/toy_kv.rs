@@ -264,7 +264,7 @@ fn toy(wrong: Wrong) -> Toy {
 }
 
 fn config(faults: bool) -> CheckConfig {
-    CheckConfig { seed: 11, histories: 300, operations: 80, faults }
+    CheckConfig { seed: 11, histories: 300, operations: 80, faults, ..CheckConfig::default() }
 }
 
 // spec: MODEL-2, MODEL-4

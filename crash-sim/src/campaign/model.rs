@@ -3,9 +3,15 @@
 //!
 //! The unit of `passed` is an operation that was compared.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 use rereduce::env::{Disk, Env};
+use rereduce::mark;
 use rereduce_model::{
-    CheckConfig, DbEngine, DbHandle, KvEngine, KvHandle, Report, Violation, check_db, check_kv,
+    CheckConfig, DbEngine, DbHandle, Generator, KvEngine, KvHandle, Report, Violation, check_db,
+    check_kv,
 };
 
 use super::{Context, Progress};
@@ -18,14 +24,21 @@ use crate::targets::{DatabaseOpener, KvOpener, StoreOpener};
 /// Operations that the quick form must compare.
 const FLOOR: u64 = 100_000;
 
-/// Histories per engine profile of the store, and of the database.
-const QUICK_HISTORIES: (u64, u64) = (400, 300);
-
-/// What the full form does, as a multiple of the quick form.
-const FULL: u64 = 15;
-
-/// Histories between two looks at the clock and at Ctrl-C.
+/// Histories in one go: between two looks at Ctrl-C, and from one seed.
 const PORTION: u64 = 50;
+
+/// Portions for each profile and generator in the quick form; every second one with failing calls.
+const QUICK_PORTIONS: u64 = 2;
+
+/// The same in the full form: half of the operations come from proptest.
+const FULL_PORTIONS: [(Generator, u64); 3] =
+    [(Generator::Ours, 76), (Generator::Quickcheck, 76), (Generator::Proptest, 140)];
+
+/// Operations of a history.
+const HISTORY_OPERATIONS: usize = 100;
+
+/// Threads at work.
+const THREADS: usize = 2;
 
 /// An engine on a simulated disk that fails on demand.
 pub(super) struct OnSimDisk<E> {
@@ -123,7 +136,11 @@ impl Profile {
         histories: u64,
         faults: bool,
     ) -> Result<Report, Box<Violation>> {
-        let config = CheckConfig { seed, histories, faults, ..CheckConfig::default() };
+        self.hold(&CheckConfig { seed, histories, faults, ..CheckConfig::default() })
+    }
+
+    fn hold(&self, config: &CheckConfig) -> Result<Report, Box<Violation>> {
+        let CheckConfig { seed, faults, .. } = *config;
         let settings = || {
             let words = self.settings.split_whitespace();
             words.map(|setting| setting.split_once('=').unwrap_or((setting, "")))
@@ -133,51 +150,82 @@ impl Profile {
         let report = if self.engine == "store" {
             let mut opener = StoreOpener::default();
             settings().for_each(|(key, value)| opener.set(key, value).expect(known));
-            check_kv(&OnSimDisk::new(opener, seed, faults), &config)
+            check_kv(&OnSimDisk::new(opener, seed, faults), config)
         } else {
             let mut opener = DatabaseOpener::default();
             settings().for_each(|(key, value)| opener.set(key, value).expect(known));
-            check_db(&OnSimDisk::new(opener, seed, faults), &config)
+            check_db(&OnSimDisk::new(opener, seed, faults), config)
         };
         report.map_err(Box::new)
     }
-
-    fn histories(&self, quick: bool) -> u64 {
-        let quickly = if self.engine == "store" { QUICK_HISTORIES.0 } else { QUICK_HISTORIES.1 };
-        if quick { quickly } else { quickly * FULL }
-    }
 }
 
-pub(super) fn run(context: &Context) -> Result<Figures, String> {
-    let mut figures = Figures::new("model", FLOOR);
-    let (mut sum, mut of_db) = (Report::default(), 0);
-    let progress = Progress::new(context);
-    let most = PROFILES.iter().map(|profile| profile.histories(context.quick)).max().unwrap_or(0);
-    for portion in 0..most / PORTION {
-        for (index, profile) in (0..).zip(&PROFILES) {
-            let Profile { engine, settings } = profile;
-            if context.stopped() || portion * PORTION >= profile.histories(context.quick) {
-                continue;
-            }
-            progress.show(format_args!("{} operations, now {engine}", sum.operations()));
-            let faults = portion % 2 == 1;
-            let seed = context.seed.wrapping_mul(1_000_003) + portion * 10 + index;
-            match profile.check(seed, PORTION, faults) {
-                Ok(report) => {
-                    of_db += if *engine == "db" { report.operations() } else { 0 };
-                    sum.add(&report);
-                }
-                Err(violation) => {
-                    figures.failed += 1;
-                    context.say(format_args!("{engine} {settings}, seed {seed}:\n{violation}"));
-                }
+/// Some histories of one profile.
+struct Job {
+    profile: Profile,
+    config: CheckConfig,
+}
+
+fn jobs(context: &Context) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (generator, full) in FULL_PORTIONS {
+        for portion in 0..if context.quick { QUICK_PORTIONS } else { full } {
+            for profile in PROFILES {
+                let seed = context.seed.wrapping_mul(1_000_003) + jobs.len() as u64;
+                let (histories, operations) = (PORTION, HISTORY_OPERATIONS);
+                let faults = portion % 2 == 1;
+                let config = CheckConfig { seed, histories, operations, faults, generator };
+                jobs.push(Job { profile, config });
             }
         }
     }
+    jobs
+}
+
+pub(super) fn run(context: &Context) -> Result<Figures, String> {
+    let (jobs, next) = (jobs(context), AtomicUsize::new(0));
+    let progress = Progress::new(context);
+    let outcomes = Mutex::new(Vec::new());
+    let planted = mark::planted_here();
+    let work = || {
+        mark::plant(planted);
+        let (mut done, mut operations) = (Vec::new(), 0);
+        while !context.stopped() {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index) else { break };
+            let outcome = job.profile.hold(&job.config);
+            operations += outcome.as_ref().map_or(0, Report::operations);
+            progress.show(format_args!("{operations} operations on one of {THREADS} threads"));
+            done.push((index, outcome));
+        }
+        outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+    };
+    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
     drop(progress);
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(index, _)| *index);
+    let mut figures = Figures::new("model", FLOOR);
+    let (mut sum, mut shares) = (Report::default(), BTreeMap::<String, Report>::new());
+    for (index, outcome) in outcomes {
+        let Job { profile: Profile { engine, settings }, config } = &jobs[index];
+        match outcome {
+            Ok(report) => {
+                shares.entry(format!("of {engine}")).or_default().add(&report);
+                shares.entry(format!("by {}", config.generator)).or_default().add(&report);
+                sum.add(&report);
+            }
+            Err(violation) => {
+                figures.failed += 1;
+                let CheckConfig { seed, generator, .. } = config;
+                context.say(format_args!("{engine} {settings}, {generator} {seed}:\n{violation}"));
+            }
+        }
+    }
     figures.count("histories", sum.histories);
-    figures.count("operations of store", sum.operations() - of_db);
-    figures.count("operations of db", of_db);
+    for (share, report) in &shares {
+        figures.count(format!("operations {share}"), report.operations());
+        figures.count(format!("histories {share}"), report.histories);
+    }
     figures.count("failed by fault", sum.failed_by_fault);
     for (kind, count) in &sum.kinds {
         figures.count(*kind, *count);
