@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::plan::{Failure, Pages};
+use crate::plan::{Answer, Failure, Pages};
 use crate::trace::Call;
 
 /// Files and names as programs see them, and what of it would survive a crash.
@@ -110,6 +110,12 @@ impl PageCache {
         self.sure_names.insert(path, inode);
     }
 
+    /// Bytes of all files that have a name.
+    pub(crate) fn named_bytes(&self) -> u64 {
+        let sizes = self.names.values().filter_map(|inode| self.inodes.get(inode));
+        sizes.map(|file| file.content.len()).sum()
+    }
+
     /// The number that the next created file gets.
     pub(crate) fn next_inode(&self) -> u64 {
         self.inodes_made + 1
@@ -121,11 +127,11 @@ impl PageCache {
     pub(crate) fn apply(&mut self, entry: usize, call: &Call, failure: Option<Failure>) {
         match (call, failure) {
             (Call::Append { inode, bytes, .. }, _) => self.append(entry, *inode, bytes),
-            (Call::Sync { inode, .. }, failure) => self.sync(*inode, failure),
-            (_, Some(_)) => {}
-            (Call::Rewrite { inode, offset, length, .. }, None) => {
+            (Call::Rewrite { inode, offset, length, .. }, _) => {
                 self.rewrite(entry, *inode, *offset, *length);
             }
+            (Call::Sync { inode, .. }, failure) => self.sync(*inode, failure),
+            (_, Some(_)) => {}
             (Call::Create { path, inode }, None) => {
                 self.inodes_made = self.inodes_made.max(*inode);
                 self.inodes.insert(*inode, Inode::default());
@@ -154,24 +160,30 @@ impl PageCache {
 
     fn rewrite(&mut self, entry: usize, inode: u64, offset: u64, length: u64) {
         let (Some(file), Some(block)) = (self.inodes.get_mut(&inode), self.block) else { return };
+        if length == 0 {
+            return;
+        }
         // Only what a failed flush left in limbo is worth writing again; other bytes are on the
         // platter or on their way.
-        let end = offset.saturating_add(length).min(file.content.len());
+        let size = file.content.len();
+        let end = offset.saturating_add(length).min(size);
         let mut start = offset - offset % block;
         while start < end {
             let limbo = |piece: &Piece| piece.start == start && !piece.dirty;
             if file.pieces.iter().any(limbo) {
-                file.dirty(entry, block, start, block.min(end - start));
+                // Written in part or not, a block goes out whole.
+                file.dirty(entry, block, start, block.min(size - start));
             }
             start += block;
         }
     }
 
-    // spec: DISK-6
+    // spec: DISK-6, DISK-10
     fn sync(&mut self, inode: u64, failure: Option<Failure>) {
         let (Some(file), Some(_)) = (self.inodes.get_mut(&inode), self.block) else { return };
         match failure {
             None => file.settle(),
+            Some(Failure { answer: Answer::Lie, .. }) => {}
             Some(failure) => {
                 for piece in &mut file.pieces {
                     piece.dirty = false;

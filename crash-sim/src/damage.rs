@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rereduce::file::BLOCK_BYTES;
 
 use crate::disk::SECTOR_BYTES;
+use crate::fault::FaultKind;
 use crate::lies;
 
 /// A file, and what it held after each of its commits.
@@ -94,7 +95,7 @@ impl Unit {
 /// assert_eq!((hurt[511], hurt[512], hurt[1024]), (0xff, 0, 0xff));
 /// assert_eq!("flip 9.0".parse::<Damage>().unwrap().to_string(), "flip 9.0");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Damage {
     /// 19: one bit is another: `flip OFFSET.BIT`.
     Flip {
@@ -128,6 +129,32 @@ pub enum Damage {
 }
 
 impl Damage {
+    /// The words that damage begins with, in the order of the kinds.
+    pub const WORDS: [&str; 6] = ["flip", "zero", "swap", "misdirect", "stale", "lie"];
+
+    /// Which of [`Damage::WORDS`] it begins with.
+    pub fn word(&self) -> &'static str {
+        Damage::WORDS[match self {
+            Damage::Flip { .. } => 0,
+            Damage::Zero(_) => 1,
+            Damage::Swap(..) => 2,
+            Damage::Misdirect { .. } => 3,
+            Damage::Stale { .. } => 4,
+            Damage::Lie(_) => 5,
+        }]
+    }
+
+    /// Which kind of fault it is.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Damage::Flip { .. } => FaultKind::BitFlip,
+            Damage::Zero(_) | Damage::Swap(..) => FaultKind::ZeroedBlock,
+            Damage::Misdirect { .. } => FaultKind::MisdirectedWrite,
+            Damage::Stale { .. } => FaultKind::StaleBlock,
+            Damage::Lie(_) => FaultKind::Lie,
+        }
+    }
+
     /// The parts of `file` that come out otherwise, each with its new bytes. A lie is told behind
     /// the end of the file.
     ///

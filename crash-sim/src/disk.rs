@@ -3,17 +3,18 @@
 //! Invariant: a call that succeeds does exactly what the same call does on a real disk with a page
 //! cache; nothing is random, so the same program leaves the same trace and the same bytes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rereduce::env::{Access, Disk, DiskFile, DiskLock, FileIdentity};
+use rereduce::env::{Access, Disk, DiskFile, DiskLock, FileIdentity, read_whole, write_whole};
 use rereduce::{Error, Result};
 
 use crate::cache::{PageCache, directory_of};
+use crate::fault::FaultKind;
 use crate::image::Image;
-use crate::plan::{Failure, Plan};
+use crate::plan::{Answer, Errno, Failure, Plan};
 use crate::trace::{Call, Entry};
 
 /// Bytes of a sector, the smallest unit that a write leaves whole.
@@ -46,6 +47,10 @@ struct State {
     records: bool,
     changes: u64,
     failures: u64,
+    /// How often each kind of fault struck a call, in the order of [`FaultKind::ALL`].
+    struck: [u64; FaultKind::ALL.len()],
+    /// What the next flush of a file will tell of one before it.
+    late: BTreeMap<u64, Failure>,
     locked: BTreeSet<PathBuf>,
 }
 
@@ -83,14 +88,26 @@ impl SimDisk {
     }
 
     fn with(cache: PageCache, records: bool) -> SimDisk {
-        let (plan, trace, locked) = (Plan::default(), Vec::new(), BTreeSet::new());
-        let state = State { cache, plan, trace, records, changes: 0, failures: 0, locked };
+        let state = State {
+            cache,
+            plan: Plan::default(),
+            trace: Vec::new(),
+            records,
+            changes: 0,
+            failures: 0,
+            struck: [0; FaultKind::ALL.len()],
+            late: BTreeMap::new(),
+            locked: BTreeSet::new(),
+        };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Sets which calls fail from now on; [`Plan::default`] lifts all faults.
+    /// Sets which calls go wrong from now on; [`Plan::default`] lifts all faults, also an error
+    /// that a flush still had to report.
     pub fn set_plan(&self, plan: Plan) {
-        self.state().plan = plan;
+        let mut state = self.state();
+        state.plan = plan;
+        state.late.clear();
     }
 
     /// Writes a note into the trace.
@@ -111,9 +128,18 @@ impl SimDisk {
         self.state().changes
     }
 
-    /// How many calls so far failed by plan.
+    /// How many calls so far failed by plan. A flush that lied did not fail, nor did a write that
+    /// was cut short and gone on with.
     pub fn failures(&self) -> u64 {
         self.state().failures
+    }
+
+    /// How often a call so far suffered a fault of this kind, whether or not its caller could tell.
+    /// Only the kinds of [`FaultKind::CALL`] strike calls; an append that met the end of a quota
+    /// counts as [`FaultKind::ResourceLimit`] and as [`FaultKind::NoSpace`].
+    // spec: DISK-13
+    pub fn struck(&self, kind: FaultKind) -> u64 {
+        self.state().struck[kind.number() - 1]
     }
 
     /// A copy of what reads of the file at `path` show, or `None` if there is none.
@@ -141,24 +167,87 @@ impl Default for SimDisk {
 }
 
 impl State {
-    /// Does `call` or fails it, and records which.
+    /// One call to the system: does it or what the plan leaves of it, and records which. Returns
+    /// how many bytes a write wrote, or the most that a read may bring.
     // spec: DISK-7
-    fn perform(&mut self, mut call: Call, operation: &'static str, path: &Path) -> Result<()> {
-        let failure = self.plan.strike(&call);
-        if let (Some(failure), Call::Append { bytes, .. }) = (failure, &mut call) {
-            let written = (failure.written as usize).min(bytes.len());
-            *bytes = bytes[..written].into();
-        }
+    fn system(&mut self, mut call: Call) -> io::Result<u64> {
+        let failure = self.strike(&call);
+        let most = match failure.map(|failure| (failure.answer, failure.written)) {
+            None | Some((Answer::Lie | Answer::Late(_), _)) => u64::MAX,
+            Some((Answer::ShortRead(count), _)) => count,
+            Some((Answer::ShortWrite | Answer::Error(_), written)) => written,
+        };
+        let count = call.cut(most);
         self.changes += u64::from(call.changes_the_disk());
-        self.failures += u64::from(failure.is_some());
         self.cache.apply(self.trace.len(), &call, failure);
         if self.records {
             self.trace.push(Entry::Call(call, failure));
         }
-        match failure {
-            None => Ok(()),
-            Some(Failure { errno, .. }) => Err(Error::io(operation, path, errno.to_io_error())),
+        match failure.and_then(|failure| failure.error()) {
+            None => Ok(count),
+            Some(errno) => Err(errno.to_io_error()),
         }
+    }
+
+    /// How `call` goes wrong, if it does: as an earlier flush left it to this one, as the plan has
+    /// it, or because it would cross the quota.
+    // spec: DISK-10, DISK-11
+    fn strike(&mut self, call: &Call) -> Option<Failure> {
+        let planned = self.plan.strike(call);
+        if let Call::Sync { inode, .. } = call {
+            if let Some(late) = self.late.remove(inode) {
+                return Some(late);
+            }
+            if let Some(Failure { answer: Answer::Late(errno), pages, .. }) = planned {
+                self.late.insert(*inode, Failure::new(errno).pages(pages));
+            }
+        }
+        let failure = planned.or_else(|| self.crosses_quota(call));
+        if let Some(failure) = failure {
+            self.count(failure.kind(call));
+        }
+        failure
+    }
+
+    fn crosses_quota(&mut self, call: &Call) -> Option<Failure> {
+        let (Call::Append { bytes, .. }, Some(quota)) = (call, self.plan.room()) else {
+            return None;
+        };
+        let left = quota.saturating_sub(self.cache.named_bytes());
+        if bytes.len() as u64 <= left {
+            return None;
+        }
+        self.count(FaultKind::ResourceLimit);
+        Some(Failure::new(Errno::NoSpace).written(left))
+    }
+
+    fn count(&mut self, kind: FaultKind) {
+        self.struck[kind.number() - 1] += 1;
+    }
+
+    /// Does `call`, once more if it is interrupted and of the kind that the standard library makes
+    /// once more.
+    // spec: DISK-9
+    fn perform(&mut self, call: Call, operation: &'static str, path: &Path) -> Result<()> {
+        let result = loop {
+            match self.system(call.clone()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted && call.is_restarted() => {
+                }
+                result => break result,
+            }
+        };
+        self.shown(result, operation, path).map(drop)
+    }
+
+    /// What the caller of the seam sees of `result`.
+    fn shown<T>(
+        &mut self,
+        result: io::Result<T>,
+        operation: &'static str,
+        path: &Path,
+    ) -> Result<T> {
+        self.failures += u64::from(result.is_err());
+        result.map_err(|error| Error::io(operation, path, error))
     }
 
     fn find(&self, path: &Path) -> Result<u64> {
@@ -251,18 +340,31 @@ impl DiskFile for SimFile {
     fn append(&self, bytes: &[u8]) -> Result<u64> {
         self.must_be_writable("append to")?;
         let mut state = self.disk.state();
-        let (inode, path, offset) = (self.inode, self.path.clone(), state.size(self.inode));
-        let call = Call::Append { inode, path, offset, bytes: bytes.into() };
-        state.perform(call, "append to", &self.path)?;
-        Ok(offset)
+        let (inode, end) = (self.inode, state.size(self.inode));
+        let result = write_whole(bytes, |rest, before| {
+            let (path, offset) = (self.path.clone(), end + before);
+            let call = Call::Append { inode, path, offset, bytes: rest.into() };
+            state.system(call).map(|count| count as usize)
+        });
+        state.shown(result, "append to", &self.path)?;
+        Ok(end)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let mut state = self.disk.state();
-        let (path, length) = (self.path.clone(), buffer.len() as u64);
-        state.perform(Call::Read { path, offset, length }, "read", &self.path)?;
-        let file = state.cache.inodes.get(&self.inode);
-        Ok(file.map_or(0, |file| file.content.read_at(offset, buffer)))
+        let result = read_whole(buffer, |rest, before| {
+            let (path, offset, length) =
+                (self.path.clone(), offset.saturating_add(before), rest.len() as u64);
+            // The call that only finds the end of the file is nobody's to see.
+            if before > 0 && offset >= state.size(self.inode) {
+                return Ok(0);
+            }
+            let most = state.system(Call::Read { path, offset, length })?;
+            let most = rest.len().min(most as usize);
+            let file = state.cache.inodes.get(&self.inode);
+            Ok(file.map_or(0, |file| file.content.read_at(offset, &mut rest[..most])))
+        });
+        state.shown(result, "read", &self.path)
     }
 
     fn rewrite_same(&self, offset: u64, bytes: &[u8]) -> Result<()> {
@@ -275,8 +377,13 @@ impl DiskFile for SimFile {
             held[..count] == *bytes,
             "rewrite_same was given other bytes than the file holds at {offset}"
         );
-        let (inode, path, length) = (self.inode, self.path.clone(), bytes.len() as u64);
-        state.perform(Call::Rewrite { inode, path, offset, length }, "rewrite", &self.path)
+        let result = write_whole(bytes, |rest, before| {
+            let (path, offset) = (self.path.clone(), offset + before);
+            let (inode, length) = (self.inode, rest.len() as u64);
+            let call = Call::Rewrite { inode, path, offset, length };
+            state.system(call).map(|count| count as usize)
+        });
+        state.shown(result, "rewrite", &self.path)
     }
 
     fn sync(&self) -> Result<()> {

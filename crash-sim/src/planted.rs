@@ -82,6 +82,9 @@ pub const PLANTED: &[Planted] = &[
     bug("failed-look-remembered", "PROCESS-4", "", "tests/storage"),
     bug("cancelled-compaction-swaps", "COMPACT-3", "", "tests/storage"),
     bug("readers-look-side-by-side", "PROCESS-4", "", "tests/storage"),
+    // The seam to the disk.
+    bug("short-write-taken-for-whole", "DISK-9", "failing", "tests/crash_litmus"),
+    bug("short-read-taken-for-end", "DISK-9", "failing", "tests/crash_litmus"),
     // Handing states to readers.
     bug("publish-torn", "PUBLISH-1", "", "tests/loom"),
     bug("publish-lost-wakeup", "PUBLISH-2 B34", "", "tests/loom"),

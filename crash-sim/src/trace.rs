@@ -128,6 +128,44 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Whether the standard library makes the call once more when a signal interrupts it.
+    pub(crate) fn is_restarted(&self) -> bool {
+        match self {
+            Call::Open { .. }
+            | Call::Create { .. }
+            | Call::SyncDir { .. }
+            | Call::Append { .. }
+            | Call::Read { .. }
+            | Call::Rewrite { .. }
+            | Call::Sync { .. } => true,
+            Call::Lock { .. }
+            | Call::Identify { .. }
+            | Call::List { .. }
+            | Call::Rename { .. }
+            | Call::Remove { .. } => false,
+        }
+    }
+
+    /// Leaves at most `most` bytes of a write, and says how many bytes it, or a read, is about.
+    pub(crate) fn cut(&mut self, most: u64) -> u64 {
+        match self {
+            Call::Append { bytes, .. } => {
+                if (bytes.len() as u64) > most {
+                    *bytes = bytes[..most as usize].into();
+                }
+                bytes.len() as u64
+            }
+            Call::Rewrite { length, .. } => {
+                *length = most.min(*length);
+                *length
+            }
+            Call::Read { length, .. } => most.min(*length),
+            _ => 0,
+        }
+    }
+}
+
 impl fmt::Display for Call {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -165,7 +203,8 @@ impl fmt::Display for Call {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A call, and how it failed if it did. A failed append lists only the bytes that it wrote.
+    /// A call, and how it went wrong if it did. A write lists only the bytes that it wrote. A
+    /// transfer that was cut short or interrupted is followed by the call that goes on with it.
     Call(Call, Option<Failure>),
     /// The workload began this operation (counted from 1).
     Began(usize),
@@ -177,7 +216,10 @@ impl fmt::Display for Entry {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Entry::Call(call, None) => write!(out, "{call}"),
-            Entry::Call(call, Some(failure)) => write!(out, "{call} failed: {failure}"),
+            Entry::Call(call, Some(failure)) if failure.error().is_some() => {
+                write!(out, "{call} failed: {failure}")
+            }
+            Entry::Call(call, Some(failure)) => write!(out, "{call} answered: {failure}"),
             Entry::Began(number) => write!(out, "-- operation {number} began"),
             Entry::Acknowledged(number) => write!(out, "-- operation {number} acknowledged"),
         }

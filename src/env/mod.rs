@@ -8,6 +8,7 @@
 
 mod memory;
 mod real;
+mod whole;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use memory::MemoryDisk;
 pub use real::{RealClock, RealDisk, RealEntropy};
+pub use whole::{read_whole, write_whole};
 
 use crate::error::Result;
 

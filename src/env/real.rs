@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::{Access, Clock, Disk, DiskFile, DiskLock, Entropy, FileIdentity};
+use super::{
+    Access, Clock, Disk, DiskFile, DiskLock, Entropy, FileIdentity, read_whole, write_whole,
+};
 use crate::error::{Error, Result};
 
 /// The file system of the machine (Linux and macOS; no network file systems).
@@ -46,6 +48,10 @@ impl RealFile {
     fn boxed(file: File, path: &Path) -> Result<Box<dyn DiskFile>> {
         let end = file.metadata().map_err(|error| Error::io("stat", path, error))?.len();
         Ok(Box::new(RealFile { file, path: path.to_path_buf(), end: AtomicU64::new(end) }))
+    }
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        write_whole(bytes, |rest, before| self.file.write_at(rest, offset + before))
     }
 
     fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error + '_ {
@@ -137,26 +143,18 @@ impl DiskFile for RealFile {
 
     fn append(&self, bytes: &[u8]) -> Result<u64> {
         let offset = self.end.load(Ordering::Acquire);
-        self.file.write_all_at(bytes, offset).map_err(self.failed("append to"))?;
+        self.write_at(offset, bytes).map_err(self.failed("append to"))?;
         self.end.store(offset + bytes.len() as u64, Ordering::Release);
         Ok(offset)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let mut filled = 0;
-        while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
-                Ok(0) => break,
-                Ok(count) => filled += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("read", &self.path, error)),
-            }
-        }
-        Ok(filled)
+        read_whole(buffer, |rest, before| self.file.read_at(rest, offset + before))
+            .map_err(self.failed("read"))
     }
 
     fn rewrite_same(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.file.write_all_at(bytes, offset).map_err(self.failed("rewrite"))
+        self.write_at(offset, bytes).map_err(self.failed("rewrite"))
     }
 
     fn sync(&self) -> Result<()> {

@@ -81,6 +81,8 @@ fn failing(context: &Context) -> Result<(), String> {
         (Verb::Sync, broken, 12),
         (Verb::Sync, broken.pages(Pages::Reverted), 12),
         (Verb::Append, Failure::new(Errno::NoSpace).written(700), 12),
+        (Verb::Append, Failure::short_write(700), 12),
+        (Verb::Read, Failure::short_read(5), 12),
         // Most calls read; those of an opening are among the first of every handle.
         (Verb::Read, broken, 120),
     ];

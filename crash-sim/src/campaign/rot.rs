@@ -32,6 +32,7 @@ use crate::figures::Figures;
 use crate::forge::{field, footers, newest_footer, number_at};
 use crate::lies::LIES;
 use crate::oracle::{DATABASE, environment, guarded};
+use crate::plan::Plan;
 use crate::random::{Random, SeededEntropy, StillClock};
 use crate::reading::{Answer, Question, Reading, Rotting};
 use crate::rotten::RottenDisk;
@@ -98,7 +99,12 @@ pub(super) fn replay(context: &Context, damage: &str) -> Result<Figures, String>
     let patient = Patient::grow(context, &workload, sealed)?;
     let mut figures = Figures::new("replay", 1);
     figures.count("image", 1);
-    let outcome = patient.judge(&damage.parse()?)?.ok_or("nothing in the file is damaged then")?;
+    let plan: Plan = damage.parse()?;
+    let damages: Vec<Damage> = plan.damages().collect();
+    if damages.len() != plan.items().count() {
+        return Err(format!("{damage:?}: only {} rot", Damage::WORDS.join(", ")));
+    }
+    let outcome = patient.judge(&damages)?.ok_or("nothing in the file is damaged then")?;
     match &outcome.failure {
         Some(failure) => {
             context.say(failure);
@@ -141,8 +147,7 @@ fn explore(context: &Context, workload: &Workload, extent: Extent) -> Result<Fig
         tally.add(found);
     }
     drop(progress);
-    let kinds = ["flip", "zero", "swap", "misdirect", "stale", "lie"];
-    for kind in kinds {
+    for kind in Damage::WORDS {
         let hits = tally.kinds.get(kind).copied().unwrap_or(0);
         figures.count(kind, hits);
         if hits == 0 && !context.stopped() {
@@ -348,7 +353,7 @@ impl Patient {
     ) {
         let is_flip = matches!(damage, Damage::Flip { .. });
         let is_new = |hurt: &Hurt| is_flip || (!hurt.is_one_bit && locked(seen).insert(hurt.hash));
-        let outcome = match self.judge_if(damage, is_new) {
+        let outcome = match self.judge_if(std::slice::from_ref(damage), is_new) {
             Ok(Some(outcome)) => outcome,
             Ok(None) => {
                 tally.duplicates += 1;
@@ -364,18 +369,20 @@ impl Patient {
         tally.count(damage, outcome);
     }
 
-    /// Reads everything from the image with this damage; `None` if it is the file as it was.
-    fn judge(&self, damage: &Damage) -> Result<Option<Outcome>, String> {
-        self.judge_if(damage, |_| true)
+    /// Reads everything from the image with all this damage; `None` if it is the file as it was.
+    fn judge(&self, damages: &[Damage]) -> Result<Option<Outcome>, String> {
+        self.judge_if(damages, |_| true)
     }
 
     // spec: ROT-2, ROT-3, ROT-4, ROT-5, ROT-6
     fn judge_if(
         &self,
-        damage: &Damage,
+        damages: &[Damage],
         is_wanted: impl FnOnce(&Hurt) -> bool,
     ) -> Result<Option<Outcome>, String> {
-        let patches = guarded(|| damage.patches(&self.file))?;
+        let patches: Result<Vec<_>, String> =
+            guarded(|| damages.iter().map(|damage| damage.patches(&self.file)).collect());
+        let patches: Vec<(u64, Vec<u8>)> = patches?.into_iter().flatten().collect();
         let hurt = Hurt::new(&self.file.bytes, &patches);
         if hurt.ranges.is_empty() || !is_wanted(&hurt) {
             return Ok(None);
@@ -386,7 +393,7 @@ impl Patient {
             clock: Arc::new(StillClock),
             entropy: Arc::new(SeededEntropy::new(0)),
         };
-        let is_lie = matches!(damage, Damage::Lie(_));
+        let is_lie = damages.iter().any(|damage| matches!(damage, Damage::Lie(_)));
         let mut outcome = Outcome::default();
         outcome.reachable = is_lie
             || hurt.ranges.iter().any(|range| {
@@ -586,7 +593,7 @@ impl Tally {
             Some(_) => self.failed += 1,
             None => self.passed += 1,
         }
-        *self.kinds.entry(word_of(damage)).or_default() += 1;
+        *self.kinds.entry(damage.word()).or_default() += 1;
         self.slowest = self.slowest.max(outcome.took);
         self.refused += u64::from(outcome.refused.is_some());
         self.fell_back += u64::from(outcome.fell_back);
@@ -640,18 +647,6 @@ impl Tally {
         self.slowest = self.slowest.max(other.slowest);
         self.noticed.extend(other.noticed);
         self.only_check.extend(other.only_check);
-    }
-}
-
-/// The first word of a damage.
-fn word_of(damage: &Damage) -> &'static str {
-    match damage {
-        Damage::Flip { .. } => "flip",
-        Damage::Zero(_) => "zero",
-        Damage::Swap(..) => "swap",
-        Damage::Misdirect { .. } => "misdirect",
-        Damage::Stale { .. } => "stale",
-        Damage::Lie(_) => "lie",
     }
 }
 

@@ -1,93 +1,14 @@
-//! What can go wrong at a crash: the kinds, and the fault models made of them.
+//! Fault models: disks, told apart by what a crash may do on them.
 //!
 //! Invariant: a fault model only takes freedom away from the general one ([`FaultModel::POWER`]):
 //! whatever it can leave behind, a power cut on the general disk can leave behind too.
 
+mod kind;
+
 use std::fmt;
 use std::str::FromStr;
 
-/// The kinds of fault that a crash is made of, numbered as in `spec/assumptions.md`.
-///
-/// ```
-/// use rereduce_crash_sim::FaultKind;
-/// assert_eq!(FaultKind::TornWrite.to_string(), "torn-write");
-/// assert_eq!(FaultKind::ALL.len(), 9);
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FaultKind {
-    /// 1: the crash fell between two calls, or during one that left nothing.
-    CallBoundary,
-    /// 2: the crash fell inside a call that left something.
-    InsideCall,
-    /// 3: a returned write is missing.
-    DroppedWrite,
-    /// 4: of one write, some blocks are there and some are not.
-    TornWrite,
-    /// 5: the file is as long as a write made it, and the write's data is not there.
-    LengthWithoutData,
-    /// 6: data landed and the length that would show it did not.
-    DataWithoutLength,
-    /// 7: a rename is missing.
-    LostRename,
-    /// 8: a rename is there, and data of the renamed file is not.
-    RenameWithoutData,
-    /// 9: a creation or removal is missing.
-    LostName,
-}
-
-impl FaultKind {
-    /// All kinds, in order.
-    pub const ALL: [FaultKind; 9] = [
-        FaultKind::CallBoundary,
-        FaultKind::InsideCall,
-        FaultKind::DroppedWrite,
-        FaultKind::TornWrite,
-        FaultKind::LengthWithoutData,
-        FaultKind::DataWithoutLength,
-        FaultKind::LostRename,
-        FaultKind::RenameWithoutData,
-        FaultKind::LostName,
-    ];
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            FaultKind::CallBoundary => "call-boundary",
-            FaultKind::InsideCall => "inside-call",
-            FaultKind::DroppedWrite => "dropped-write",
-            FaultKind::TornWrite => "torn-write",
-            FaultKind::LengthWithoutData => "length-without-data",
-            FaultKind::DataWithoutLength => "data-without-length",
-            FaultKind::LostRename => "lost-rename",
-            FaultKind::RenameWithoutData => "rename-without-data",
-            FaultKind::LostName => "lost-name",
-        })
-    }
-}
-
-/// A set of fault kinds.
-///
-/// ```
-/// use rereduce_crash_sim::{FaultKind, KindSet};
-/// let mut kinds = KindSet::default();
-/// kinds.insert(FaultKind::TornWrite);
-/// assert!(kinds.contains(FaultKind::TornWrite) && !kinds.contains(FaultKind::LostName));
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct KindSet(u32);
-
-impl KindSet {
-    /// Adds a kind.
-    pub fn insert(&mut self, kind: FaultKind) {
-        self.0 |= 1 << kind as u32;
-    }
-
-    /// Whether the kind is in the set.
-    pub fn contains(&self, kind: FaultKind) -> bool {
-        self.0 & (1 << kind as u32) != 0
-    }
-}
+pub use kind::{FaultClass, FaultKind, KindSet};
 
 /// Which of the changes in flight a crash may leave behind.
 ///
