@@ -177,7 +177,7 @@ fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<
     let slot = |(id, value): (&str, Option<Vec<u8>>)| {
         let (stored_seq, tree) = match value {
             Some(value) => {
-                let Record { seq, tree } = Record::load(&*before.file, &value)?;
+                let Record { seq, tree } = Record::load(before, id.as_bytes(), &value)?;
                 (Some(seq), tree)
             }
             None => (None, DocTree::default()),

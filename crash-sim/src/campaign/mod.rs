@@ -12,6 +12,7 @@ mod planted;
 mod protocols;
 mod replay;
 mod revtree;
+mod rot;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -78,6 +79,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: footer::run,
     },
     Campaign {
+        name: "rot",
+        about: "a file with everything in it, damaged at rest in every way",
+        in_ci: true,
+        run: rot::run,
+    },
+    Campaign {
         name: "model",
         about: "random histories, every answer compared with the model's",
         in_ci: true,
@@ -97,7 +104,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "replay",
-        about: "one violation again: --target, --script, --model, --point, --choice, --set",
+        about: "one violation again: --target, --script, --model, --point, --choice, --set, --damage",
         in_ci: false,
         run: replay::run,
     },

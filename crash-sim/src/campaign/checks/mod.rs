@@ -24,7 +24,7 @@ use std::path::Path;
 use rereduce::db::{Database, DatabaseOptions};
 use rereduce::store::{Store, StoreOptions};
 
-use super::{Context, footer, revtree};
+use super::{Context, footer, revtree, rot};
 use crate::disk::SimDisk;
 use crate::image::Image;
 use crate::oracle::{DATABASE, environment};
@@ -51,6 +51,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("failing", "explorer", crashes::failing_calls),
     check("workloads", "explorer", crashes::workloads),
     check("footer", "footer", footers),
+    check("rot", "rot", |context| Ok(rot::check(context)?)),
     check("model", "tests/oracle", histories::of_the_store),
     check("database", "tests/oracle", histories::of_the_database),
     check("revtree", "revtree", revision_trees),
