@@ -35,7 +35,10 @@ mod target;
 mod targets;
 mod trace;
 
-pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
+pub use campaign::{
+    CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    expected_cells, run_twice, same_on_any_threads,
+};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use damage::{AgedFile, Damage, Unit};
 pub use disk::{SECTOR_BYTES, SimDisk};
@@ -52,7 +55,7 @@ pub use shrink::shrink;
 pub use subject::Subject;
 pub use target::{Target, Workload};
 pub use targets::{
-    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
-    OpenKv, StoreOpener,
+    DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,
+    OpenDatabase, OpenKv, StoreOpener,
 };
 pub use trace::{Call, Entry};

@@ -3,7 +3,9 @@
 //! Invariant: operations cross this border as text only, which is what scripts and replay commands
 //! hold anyway.
 
+use crate::campaign::Rerun;
 use crate::explore::{Explorer, Tally, Violation};
+use crate::plan::Plan;
 use crate::shrink::shrink;
 use crate::target::{Target, Workload};
 
@@ -46,6 +48,13 @@ pub trait Subject: Send + Sync {
         crash: Option<(usize, &str)>,
     ) -> Result<Option<Violation>, String>;
 
+    /// Runs a workload whose calls fail as `plan` says, and tells everything that happened.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse, or the engine panics.
+    fn rerun(&self, workload: &Workload, seed: u64, plan: &Plan) -> Result<Rerun, String>;
+
     /// A workload of `count` operations from `seed`.
     fn workload(&self, count: usize, seed: u64) -> Workload;
 }
@@ -85,6 +94,11 @@ impl<T: Target> Subject for T {
             Some((point, choice)) => explorer.replay(&target, &ops, point, choice),
             None => Ok(explorer.explore(&target, &ops).1),
         }
+    }
+
+    fn rerun(&self, workload: &Workload, seed: u64, plan: &Plan) -> Result<Rerun, String> {
+        let (target, ops) = workload.prepare(self)?;
+        Rerun::of(&target, &ops, seed, plan)
     }
 
     fn workload(&self, count: usize, seed: u64) -> Workload {

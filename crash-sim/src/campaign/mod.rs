@@ -3,16 +3,19 @@
 //! Invariant: what a campaign tries depends on its seed and form alone. Time only decides when an
 //! interrupted one stops.
 
+mod ace;
 mod checks;
 mod ci;
 mod crash;
 mod footer;
+mod kill;
 mod model;
 mod planted;
 mod protocols;
 mod replay;
 mod revtree;
 mod rot;
+mod twice;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -20,7 +23,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+pub use ace::{ScopeTally, Sequence, SmallScope};
+pub use kill::SentLog;
 pub use protocols::{Cell, expected_cells};
+pub use twice::{Rerun, run_twice, same_on_any_threads};
 
 use crate::explore::{Explorer, Violation};
 use crate::fault::FaultModel;
@@ -67,6 +73,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: crash::run,
     },
     Campaign {
+        name: "ace",
+        about: "every sequence of up to 3 of 18 operations; --storage: of 4 of 8",
+        in_ci: true,
+        run: ace::run,
+    },
+    Campaign {
         name: "protocols",
         about: "which commit protocol survives which kind of disk, with counter-examples",
         in_ci: true,
@@ -101,6 +113,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "engines broken on purpose, each of which a check must notice",
         in_ci: true,
         run: planted::run,
+    },
+    Campaign {
+        name: "twice",
+        about: "every seed twice: the same calls, bytes and answers, on any number of threads",
+        in_ci: true,
+        run: twice::run,
+    },
+    Campaign {
+        name: "kill",
+        about: "the real program, killed at random moments; full and unwritable disks",
+        in_ci: true,
+        run: kill::run,
     },
     Campaign {
         name: "replay",
