@@ -15,7 +15,7 @@ const SCRIPT: &str = "commit a=1; commit b=k*3000; commit a=2 c=3; crash; commit
 const SETS_MAX: usize = 60;
 
 /// The campaign tries several bugs at a time; each exploration has one thread.
-fn explorer(context: &Context, sets_max: usize) -> Explorer {
+pub(super) fn explorer(context: &Context, sets_max: usize) -> Explorer {
     Explorer { sets_max, threads: 1, ..context.explorer(FaultModel::POWER) }
 }
 

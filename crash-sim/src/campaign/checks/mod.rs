@@ -12,6 +12,7 @@ mod documents;
 mod files;
 mod handles;
 mod histories;
+mod kinds;
 mod recorded;
 mod texts;
 mod threads;
@@ -26,6 +27,7 @@ use rereduce::store::{Store, StoreOptions};
 
 use super::{Context, footer, revtree, rot};
 use crate::disk::SimDisk;
+use crate::fault::FaultKind;
 use crate::image::Image;
 use crate::oracle::{DATABASE, environment};
 
@@ -68,6 +70,30 @@ pub(super) const CHECKS: &[Check] = &[
     check("texts", "texts", texts::read_and_print),
     check("threads", "threads", threads::queue_and_publish),
     check("waits", "waits", waits::end_with_every_commit),
+    check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
+    check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
+    check("kind-3", "explorer", |context| kinds::alone(context, FaultKind::DroppedWrite)),
+    check("kind-4", "explorer", |context| kinds::alone(context, FaultKind::TornWrite)),
+    check("kind-5", "explorer", |context| kinds::alone(context, FaultKind::LengthWithoutData)),
+    check("kind-6", "explorer", |context| kinds::alone(context, FaultKind::DataWithoutLength)),
+    check("kind-7", "explorer", |context| kinds::alone(context, FaultKind::LostRename)),
+    check("kind-8", "explorer", |context| kinds::alone(context, FaultKind::RenameWithoutData)),
+    check("kind-9", "explorer", |context| kinds::alone(context, FaultKind::LostName)),
+    check("kind-10", "explorer", |context| kinds::alone(context, FaultKind::CrashInRecovery)),
+    check("kind-11", "explorer", |context| kinds::alone(context, FaultKind::LyingSync)),
+    check("kind-12", "explorer", |context| kinds::alone(context, FaultKind::SyncErrorKept)),
+    check("kind-13", "explorer", |context| kinds::alone(context, FaultKind::SyncErrorReverted)),
+    check("kind-14", "explorer", |context| kinds::alone(context, FaultKind::SyncErrorLate)),
+    check("kind-15", "explorer", |context| kinds::alone(context, FaultKind::ReadError)),
+    check("kind-16", "explorer", |context| kinds::alone(context, FaultKind::WriteError)),
+    check("kind-17", "explorer", |context| kinds::alone(context, FaultKind::NoSpace)),
+    check("kind-18", "explorer", |context| kinds::alone(context, FaultKind::ShortWrite)),
+    check("kind-19", "rot", |context| kinds::alone(context, FaultKind::BitFlip)),
+    check("kind-20", "rot", |context| kinds::alone(context, FaultKind::ZeroedBlock)),
+    check("kind-21", "rot", |context| kinds::alone(context, FaultKind::MisdirectedWrite)),
+    check("kind-22", "rot", |context| kinds::alone(context, FaultKind::StaleBlock)),
+    check("kind-23", "rot", |context| kinds::alone(context, FaultKind::Lie)),
+    check("kind-24", "explorer", |context| kinds::alone(context, FaultKind::ResourceLimit)),
 ];
 
 /// Revisions of the largest trees.
