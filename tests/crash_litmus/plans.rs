@@ -81,9 +81,9 @@ impl Arbitrary for SomePlan {
 #[test]
 fn the_items_of_a_plan_keep_their_order() {
     let kept = |SomePlan(first): SomePlan, SomePlan(second): SomePlan| {
-        let items: Vec<PlanItem> = first.items().chain(second.items()).copied().collect();
+        let items: Vec<PlanItem> = first.items().chain(second.items()).cloned().collect();
         let text = format!("{first}; {second}");
-        text.parse::<Plan>().unwrap().items().copied().collect::<Vec<_>>() == items
+        text.parse::<Plan>().unwrap().items().cloned().collect::<Vec<_>>() == items
     };
     QuickCheck::new().quickcheck(kept as fn(SomePlan, SomePlan) -> bool);
     let disk = SimDisk::new();
