@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crash_toy::{Mistake, Toy, ToyHandle, ToyOp};
 use rereduce::Result;
+use rereduce::db::{Database, DatabaseOptions, DocEdit};
 use rereduce::env::Env;
 use rereduce_crash_sim::{
     CAMPAIGNS, Context, DatabaseTarget, DbStep, Explorer, FaultModel, Figures, KvTarget, Plan,
@@ -115,6 +116,24 @@ fn the_canonical_workloads_show_every_feature_and_use_every_operation() {
         _ => 1,
     });
     assert_eq!(widest.max(), Some(8), "eight writers meet");
+}
+
+// spec: DB-4
+#[test]
+fn writers_that_meet_share_one_commit_and_each_gets_its_own_answers() {
+    let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default()).unwrap();
+    let edit = |id: &str, v: u32| DocEdit::parse(id, format!("{{\"v\":{v}}}").as_bytes()).unwrap();
+    let writers = vec![vec![edit("b", 1)], vec![edit("a", 2), edit("b", 3)], vec![edit("c", 4)]];
+    let answers = db.edit_together(writers);
+    let accepted = |answer: &Result<Vec<Result<_>>>| -> Vec<bool> {
+        answer.as_ref().unwrap().iter().map(Result::is_ok).collect()
+    };
+    let accepted: Vec<_> = answers.iter().map(accepted).collect();
+    assert_eq!(accepted, [vec![true], vec![true, false], vec![true]], "the second b conflicts");
+    assert_eq!(db.counts().commits, 1);
+    let info = db.snapshot().unwrap().info();
+    assert_eq!((info.doc_count, info.update_seq), (3, 3), "a sequence for each change");
+    assert!(db.edit_together(Vec::new()).is_empty());
 }
 
 // spec: CRASH-21
@@ -297,4 +316,26 @@ fn a_program_that_acknowledges_too_early_is_found_by_killing_it() {
     let bug = "cli-acknowledges-early";
     let found = figures("kill", &[("program", program), ("kills", "6"), ("plant", bug)]);
     assert!(found.failed > 0, "{found}");
+}
+
+// spec: CLI-8
+#[cfg(feature = "cli")]
+#[test]
+fn a_load_counts_what_is_durable_and_goes_on_when_nobody_reads_its_acknowledgements() {
+    let directory = tempfile::tempdir().unwrap();
+    let shell = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_rereduce")]);
+        String::from_utf8(command.current_dir(&directory).output().unwrap().stdout).unwrap()
+    };
+    let lines = r#"printf '{"_id":"a"}\n{"_id":"b"}\n{"_id":"a"}\n' >lines; "#;
+    let printed = shell(&format!("{lines} \"$0\" load db lines --batch 2 --acknowledge"));
+    assert_eq!(
+        printed,
+        "2 durable, 0 refused\n2 durable, 1 refused\nloaded 2 documents in 1 commit"
+    );
+    let many = "seq 500 | sed 's/.*/{\"n\":&}/' >many; ";
+    shell(&format!("{many} \"$0\" load other many --batch 1 --acknowledge --json | true"));
+    let info = shell("\"$0\" info other --json");
+    assert!(info.contains("\"doc_count\":500"), "{info}");
 }

@@ -209,9 +209,9 @@ impl<T: Target> SmallScope<T> {
         all
     }
 
-    /// Runs each sequence and opens what a crash could have left of it, at each of its crash points;
-    /// those that lie within a beginning of it are explored with that beginning, once. `progress`
-    /// learns how many beginnings of how many are done.
+    /// Runs each sequence and opens what a crash could have left of it, at each of its crash
+    /// points; those that lie within a beginning of it are explored with that beginning, once.
+    /// `progress` learns how many beginnings of how many are done.
     ///
     /// Cost: a run for each sequence, an opening for each distinct image.
     // spec: CRASH-21

@@ -140,7 +140,7 @@ fn session(desk: &Desk, seed: u64, count: u64, seen: &mut Seen) -> Result<(), St
             true => kill_compaction(desk, &mut random, &mut compaction)?,
             false => kill_load(desk, &mut random, &mut log)?,
         };
-        if was_killed {
+        if was_killed && in_compaction {
             seen.leftovers += u64::from(desk.path("db.rereduce.compact").exists());
         }
         let kind = if in_compaction { "compaction" } else { "load" };
