@@ -30,7 +30,7 @@ use crate::damage::{AgedFile, Damage, Unit};
 use crate::disk::{SECTOR_BYTES, SimDisk};
 use crate::figures::Figures;
 use crate::forge::{field, footers, newest_footer, number_at};
-use crate::lies::LIES;
+use crate::lies::{self, LIES};
 use crate::oracle::{DATABASE, environment, guarded};
 use crate::plan::Plan;
 use crate::random::{Random, SeededEntropy, StillClock};
@@ -287,7 +287,8 @@ impl Patient {
         let mut random = Random::new(seed);
         let mut damages = Vec::new();
         if self.engine.engine() == "db" {
-            let told = LIES.iter().filter(|lie| self.sealed || !lie.needs_seal);
+            let told =
+                LIES.iter().filter(|lie| lie.needs_seal.is_none_or(|seal| seal == self.sealed));
             damages.extend(told.map(|lie| Damage::Lie(lie.name)));
         }
         let commits: Vec<u64> = self.file.history.iter().map(|(number, _)| *number).collect();
@@ -416,6 +417,9 @@ impl Patient {
             Ok(()) if reads.changes.load(Ordering::Relaxed) > 0 => {
                 Some("reading changed something".to_owned())
             }
+            Ok(()) if must_show(damages) && !outcome.shows() => {
+                Some("readers do not notice a lie that they can see".to_owned())
+            }
             Ok(()) if outcome.reachable && !outcome.reported => {
                 Some("nothing reports damage under the current root".to_owned())
             }
@@ -423,6 +427,14 @@ impl Patient {
         };
         Ok(Some(outcome))
     }
+}
+
+/// Whether readers must notice damage by themselves.
+fn must_show(damages: &[Damage]) -> bool {
+    damages.iter().any(|damage| match damage {
+        Damage::Lie(name) => lies::find(name).is_ok_and(|lie| lie.shows),
+        _ => false,
+    })
 }
 
 /// One image under judgement.
@@ -569,6 +581,11 @@ impl Hurt {
 }
 
 impl Outcome {
+    /// Whether a reader notices.
+    fn shows(&self) -> bool {
+        self.refused.is_some() || self.fell_back || !self.errors.is_empty()
+    }
+
     /// What happened, for a replay that found nothing wrong.
     fn describe(&self) -> String {
         let mut lines = Vec::new();
