@@ -135,14 +135,14 @@ fn units() -> impl Strategy<Value = (Unit, Unit)> {
 }
 
 fn damage() -> impl Strategy<Value = Damage> {
-    let lies = ["child-rows", "twins-differ", "roots-swapped"];
+    const LIES: [&str; 3] = ["child-rows", "twins-differ", "roots-swapped"];
     prop_oneof![
         (any::<u64>(), 0..8_u8).prop_map(|(offset, bit)| Damage::Flip { offset, bit }),
         unit().prop_map(Damage::Zero),
         units().prop_map(|(one, other)| Damage::Swap(one, other)),
         units().prop_map(|(from, to)| Damage::Misdirect { from, to }),
         (unit(), any::<u64>()).prop_map(|(unit, commit)| Damage::Stale { unit, commit }),
-        proptest::sample::select(&lies).prop_map(Damage::Lie),
+        proptest::sample::select(&LIES[..]).prop_map(Damage::Lie),
     ]
 }
 
