@@ -29,6 +29,7 @@ pub(crate) mod field {
     pub(crate) const COVER_CHECKSUM: usize = 56;
     pub(crate) const SEAL: usize = 65;
     pub(crate) const PAYLOAD_LENGTH: usize = 66;
+    pub(crate) const PAYLOAD_IN_CHUNK: usize = 68;
     pub(crate) const PREVIOUS: usize = 72;
     pub(crate) const SKIPS: usize = 80;
     pub(crate) const OLDEST: usize = 336;
@@ -141,14 +142,7 @@ impl Forge {
 
     /// Appends a chunk.
     pub(crate) fn append(&mut self, payload: &[u8]) -> Place {
-        let offset = self.next_offset();
-        for byte in payload {
-            if self.bytes.len().is_multiple_of(BLOCK_BYTES) {
-                self.bytes.push(DATA);
-            }
-            self.bytes.push(*byte);
-        }
-        Place::to(offset, payload)
+        append(&mut self.bytes, payload)
     }
 
     /// Where the next chunk will begin.
@@ -262,6 +256,19 @@ impl Forge {
             self.bytes.push(if begins { DATA } else { 0 });
         }
     }
+}
+
+/// Appends a chunk to a file.
+pub(crate) fn append(bytes: &mut Vec<u8>, payload: &[u8]) -> Place {
+    let end = bytes.len();
+    let offset = if end.is_multiple_of(BLOCK_BYTES) { end + 1 } else { end };
+    for byte in payload {
+        if bytes.len().is_multiple_of(BLOCK_BYTES) {
+            bytes.push(DATA);
+        }
+        bytes.push(*byte);
+    }
+    Place::to(offset, payload)
 }
 
 /// The payload of the chunk at `place` in a sound file.
@@ -387,7 +394,7 @@ impl Roots {
         reader.is_empty().then_some(roots)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for number in [self.update_seq, self.purge_seq, self.revs_limit, self.purge_infos_limit] {
             put_varint(&mut out, number);

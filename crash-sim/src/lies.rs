@@ -6,9 +6,11 @@
 //! Invariant: a lie changes what one structure says and nothing else, so that what notices it is
 //! the rule that it breaks.
 
-use rereduce::codec::{Reader, put_bytes};
+use rereduce::codec::{Reader, put_bytes, put_varint};
 
-use crate::forge::{BLOCK_BYTES, Forge, Node, Place, field, footers, number_at, put_number};
+use crate::forge::{
+    BLOCK_BYTES, Child, Forge, Node, Place, append, field, footers, number_at, put_number,
+};
 
 const BY_ID: usize = 0;
 const BY_SEQ: usize = 1;
@@ -19,8 +21,10 @@ const PURGES: usize = 3;
 pub(crate) struct Lie {
     pub(crate) name: &'static str,
     tell: fn(Forge) -> Result<Vec<u8>, String>,
-    /// Whether it is a seal that lies.
-    pub(crate) needs_seal: bool,
+    /// Whether readers must notice by themselves, and not the check alone.
+    pub(crate) shows: bool,
+    /// Whether the file must be sealed (or must not be) for this to be told.
+    pub(crate) needs_seal: Option<bool>,
 }
 
 /// All lies, by what they are about: the tree of documents, other trees, records, bodies, roots,
@@ -61,11 +65,19 @@ pub(crate) const LIES: &[Lie] = &[
         forge.roots.trees[BY_ID] = Some(root);
         plainly(forge)
     }),
+    lie("child-length", |mut forge| {
+        in_root(&mut forge, |root| {
+            // 256 MiB, which nobody should ask memory for.
+            root.children[0].place.0[6..10].copy_from_slice(&(1_u32 << 28).to_le_bytes());
+            Ok(())
+        })?;
+        plainly(forge)
+    }),
     lie("child-entries", |forge| child_number(forge, 0)),
     lie("child-rows", |forge| child_number(forge, 1)),
     lie("child-bytes", |forge| child_number(forge, 2)),
-    lie("child-reduction", |forge| first_reduction(forge, |reduction| reduction[0] ^= 1)),
-    lie("child-reduction-nonsense", |forge| {
+    quiet("child-reduction", |forge| first_reduction(forge, |reduction| reduction[0] ^= 1)),
+    quiet("child-reduction-nonsense", |forge| {
         first_reduction(forge, |reduction| reduction[0] |= 0x80)
     }),
     lie("child-level", |mut forge| {
@@ -115,8 +127,8 @@ pub(crate) const LIES: &[Lie] = &[
     }),
     lie("root-rows", |forge| root_number(forge, BY_ID, 1)),
     lie("root-rows-by-seq", |forge| root_number(forge, BY_SEQ, 1)),
-    lie("root-weight", |forge| root_number(forge, BY_ID, 3)),
-    lie("root-reduction", |mut forge| {
+    quiet("root-weight", |forge| root_number(forge, BY_ID, 3)),
+    quiet("root-reduction", |mut forge| {
         let mut root = forge.root(BY_ID)?;
         root.reduction[0] ^= 1;
         forge.roots.trees[BY_ID] = Some(root);
@@ -126,7 +138,7 @@ pub(crate) const LIES: &[Lie] = &[
         forge.roots.trees.swap(BY_ID, BY_SEQ);
         plainly(forge)
     }),
-    lie("update-seq", |mut forge| {
+    quiet("update-seq", |mut forge| {
         let path = forge.path(BY_SEQ, 0, true)?;
         let mut newest = None;
         forge.alter(BY_SEQ, &path, |leaf| {
@@ -136,7 +148,7 @@ pub(crate) const LIES: &[Lie] = &[
         forge.roots.update_seq = u64::from_be_bytes(newest.ok_or("by_seq is empty")?) - 1;
         plainly(forge)
     }),
-    lie("purge-seq", |mut forge| {
+    quiet("purge-seq", |mut forge| {
         forge.roots.purge_seq -= 1;
         plainly(forge)
     }),
@@ -144,7 +156,7 @@ pub(crate) const LIES: &[Lie] = &[
         forge.roots.revs_limit = 0;
         plainly(forge)
     }),
-    lie("sequence-of-another", |mut forge| {
+    quiet("sequence-of-another", |mut forge| {
         in_rows(&mut forge, BY_SEQ, 2, |rows| {
             let ids = [entry_id(&rows[0].1)?, entry_id(&rows[1].1)?];
             let rest = rows[0].1.split_off(1 + ids[0].len());
@@ -155,7 +167,7 @@ pub(crate) const LIES: &[Lie] = &[
         })?;
         plainly(forge)
     }),
-    lie("sequence-of-a-deletion", |mut forge| {
+    quiet("sequence-of-a-deletion", |mut forge| {
         in_rows(&mut forge, BY_SEQ, 1, |rows| {
             let id = entry_id(&rows[0].1)?;
             // Behind the id and the number of leaves is the flag of the first.
@@ -164,7 +176,7 @@ pub(crate) const LIES: &[Lie] = &[
         })?;
         plainly(forge)
     }),
-    lie("sequence-missing", |mut forge| {
+    quiet("sequence-missing", |mut forge| {
         let path = forge.path(BY_SEQ, 0, true)?;
         forge.alter(BY_SEQ, &path, |leaf| {
             leaf.rows.pop();
@@ -173,7 +185,7 @@ pub(crate) const LIES: &[Lie] = &[
         count_by_seq(&mut forge, &path)?;
         plainly(forge)
     }),
-    lie("sequence-of-nobody", |mut forge| {
+    quiet("sequence-of-nobody", |mut forge| {
         let path = forge.path(BY_SEQ, 0, true)?;
         forge.roots.update_seq += 1;
         let seq = forge.roots.update_seq;
@@ -199,7 +211,7 @@ pub(crate) const LIES: &[Lie] = &[
         })?;
         plainly(forge)
     }),
-    lie("record-sequence", |mut forge| {
+    quiet("record-sequence", |mut forge| {
         in_rows(&mut forge, BY_ID, 1, |rows| {
             let at = seq_of_record(&rows[0].1)?;
             rows[0].1[at] ^= 1;
@@ -207,11 +219,28 @@ pub(crate) const LIES: &[Lie] = &[
         })?;
         plainly(forge)
     }),
-    lie("record-of-another", |mut forge| {
+    quiet("record-of-another", |mut forge| {
         in_rows(&mut forge, BY_ID, 2, |rows| {
             rows[0].1 = rows[1].1.clone();
             Ok(())
         })?;
+        plainly(forge)
+    }),
+    quiet("revision-size", |mut forge| {
+        let root = forge.root(BY_ID)?;
+        let found = find_body(&forge, root.place, &mut Vec::new(), &|_| Some(()))?;
+        let (path, row, at, ..) = found.ok_or("there is no body")?;
+        forge.alter(BY_ID, &path, |leaf| {
+            let value = &mut leaf.rows[row].1;
+            // The first row is of one short revision: its size is in the record and in its tree.
+            if value[1] >= 127 || value[1] != value[at + 14] {
+                return Err("the first document is too large".to_owned());
+            }
+            value[1] += 1;
+            value[at + 14] += 1;
+            Ok(())
+        })?;
+        add_external_byte(&mut forge, &path)?;
         plainly(forge)
     }),
     lie("body-not-json", |forge| {
@@ -223,31 +252,27 @@ pub(crate) const LIES: &[Lie] = &[
             Ok(())
         })
     }),
-    lie("attachment-length", |forge| {
+    quiet("attachment-length", |forge| {
         in_attachment(forge, 0, |body, at| {
             body[at] ^= 1;
             Ok(())
         })
     }),
-    lie("attachment-decoded-length", |forge| {
+    quiet("attachment-decoded-length", |forge| {
         in_attachment(forge, 1, |body, at| {
             body[at] ^= 1;
             Ok(())
         })
     }),
-    lie("attachment-digest", |forge| {
+    quiet("attachment-digest", |forge| {
         in_attachment(forge, 0, |body, at| {
             let at = digest_behind(body, at, 0)?;
             body[at] ^= 1;
             Ok(())
         })
     }),
-    lie("attachment-pieces-swapped", |forge| {
-        in_attachment(forge, 1, |body, at| {
-            let pieces = digest_behind(body, at, 1)? + 16;
-            if !(2..255).contains(&body[pieces]) {
-                return Err("it has not two pieces".to_owned());
-            }
+    quiet("attachment-pieces-swapped", |forge| {
+        in_pieces(forge, |body, pieces| {
             let (one, other) = body[pieces + 1..pieces + 29].split_at_mut(14);
             one.swap_with_slice(other);
             Ok(())
@@ -268,29 +293,29 @@ pub(crate) const LIES: &[Lie] = &[
         })?;
         plainly(forge)
     }),
-    lie("number-not-the-next", |forge| in_footers(forge, |_, copy| add(copy, field::NUMBER, 1))),
-    lie("parent-left-out", |forge| {
+    quiet("number-not-the-next", |forge| in_footers(forge, |_, copy| add(copy, field::NUMBER, 1))),
+    quiet("parent-left-out", |forge| {
         let grandparent = number_at(&forge.head, field::PREVIOUS);
         match grandparent {
             0 => Err("the commit before is the first one".to_owned()),
             _ => Ok(forge.commit(|_, copy| put_number(copy, field::PREVIOUS, grandparent))),
         }
     }),
-    lie("link-to-the-wrong-commit", |forge| {
+    quiet("link-to-the-wrong-commit", |forge| {
         in_footers(forge, |_, copy| put_number(copy, field::SKIPS + 8 * 20, 1))
     }),
-    lie("names-itself-flushed", |forge| {
+    quiet("names-itself-flushed", |forge| {
         in_footers(forge, |which, copy| {
             if which < 2 {
                 add(copy, field::FLUSHED, 1);
             }
         })
     }),
-    lie("oldest-too-late", |forge| {
+    quiet("oldest-too-late", |forge| {
         let next = number_at(&forge.head, field::NUMBER) + 1;
         in_footers(forge, |_, copy| put_number(copy, field::OLDEST, next))
     }),
-    lie("twins-differ", |forge| {
+    quiet("twins-differ", |forge| {
         in_footers(forge, |which, copy| {
             if which == 1 {
                 // The update sequence is the first number of the payload.
@@ -318,12 +343,38 @@ pub(crate) const LIES: &[Lie] = &[
                 }
             })
         },
-        needs_seal: true,
+        shows: false,
+        needs_seal: Some(true),
+    },
+    Lie {
+        name: "roots-lie-ahead",
+        tell: |forge| {
+            let roots = forge.roots.encode();
+            let mut told = forge.commit(|_, copy| {
+                // The first chunk behind the pair, which begins behind its block's marker.
+                let ahead = number_at(copy, field::OFFSET) as usize + 2 * BLOCK_BYTES + 1;
+                copy[field::PAYLOAD..field::CHECKSUM].fill(0);
+                copy[field::PAYLOAD..][..14].copy_from_slice(&Place::to(ahead, &roots).0);
+                copy[field::PAYLOAD_LENGTH..][..2].copy_from_slice(&[14, 0]);
+                copy[field::PAYLOAD_IN_CHUNK] = 1;
+            });
+            append(&mut told, &roots);
+            Ok(told)
+        },
+        shows: true,
+        needs_seal: Some(false),
     },
 ];
 
+/// A lie that readers notice.
 const fn lie(name: &'static str, tell: fn(Forge) -> Result<Vec<u8>, String>) -> Lie {
-    Lie { name, tell, needs_seal: false }
+    Lie { name, tell, shows: true, needs_seal: None }
+}
+
+/// A lie that nothing but the check can notice: what it is about is said in two places, and
+/// readers look at one, or nobody but the check looks at all.
+const fn quiet(name: &'static str, tell: fn(Forge) -> Result<Vec<u8>, String>) -> Lie {
+    Lie { name, tell, shows: false, needs_seal: None }
 }
 
 /// The lie called `name`.
@@ -406,7 +457,7 @@ fn find_leaf(
     Ok(None)
 }
 
-fn first_child(node: &Node) -> Result<&crate::forge::Child, String> {
+fn first_child(node: &Node) -> Result<&Child, String> {
     node.children.first().ok_or_else(|| "the tree is one leaf".to_owned())
 }
 
@@ -431,6 +482,32 @@ fn root_number(mut forge: Forge, tree: usize, which: usize) -> Result<Vec<u8>, S
     root.numbers[which] += 1;
     forge.roots.trees[tree] = Some(root);
     plainly(forge)
+}
+
+/// Makes the reductions of by_id right along a path where one document became a byte larger.
+fn add_external_byte(forge: &mut Forge, path: &[usize]) -> Result<(), String> {
+    let add = |reduction: &mut Vec<u8>| {
+        let mut reader = Reader::new(reduction);
+        let mut numbers = [0; 4];
+        for number in &mut numbers {
+            *number = reader.varint().ok_or("a reduction of by_id has four numbers")?;
+        }
+        numbers[2] += 1;
+        reduction.clear();
+        numbers.iter().for_each(|number| put_varint(reduction, *number));
+        Ok::<(), String>(())
+    };
+    for depth in (0..path.len()).rev() {
+        forge.alter(
+            BY_ID,
+            &path[..depth],
+            |node| add(&mut node.children[path[depth]].reduction),
+        )?;
+    }
+    let mut root = forge.root(BY_ID)?;
+    add(&mut root.reduction)?;
+    forge.roots.trees[BY_ID] = Some(root);
+    Ok(())
 }
 
 /// Makes the reductions of by_seq, which count rows, right along a path that was altered.
@@ -473,21 +550,42 @@ fn in_body(
     in_some_body(forge, |_| Some(()), |body, ()| change(body))
 }
 
-/// Changes the body that has an attachment of this encoding (0 plain, 1 gzip) in several pieces;
-/// `change` is told where the attachment's length is.
+/// Changes the body whose first attachment has this encoding (0 plain, 1 gzip); `change` is told
+/// where the attachment's length is.
 fn in_attachment(
     forge: Forge,
     encoding: u8,
     change: impl Fn(&mut Vec<u8>, usize) -> Result<(), String>,
 ) -> Result<Vec<u8>, String> {
+    let wanted = |body: &[u8]| attachment_length(body, encoding);
+    in_some_body(forge, wanted, change)
+}
+
+/// Changes the body whose first attachment lies plain in several pieces; `change` is told where
+/// their number is.
+fn in_pieces(
+    forge: Forge,
+    change: impl Fn(&mut Vec<u8>, usize) -> Result<(), String>,
+) -> Result<Vec<u8>, String> {
     let wanted = |body: &[u8]| {
-        let mut reader = Reader::new(body);
-        reader.bytes()?;
-        let count = reader.varint().filter(|count| *count > 0)?;
-        let _ = (count, reader.bytes()?, reader.bytes()?);
-        (reader.u8()? == encoding).then(|| body.len() - reader.remaining())
+        let at = attachment_length(body, 0)?;
+        let pieces = digest_behind(body, at, 0).ok()? + DIGEST_BYTES;
+        (2..u8::MAX).contains(body.get(pieces)?).then_some(pieces)
     };
     in_some_body(forge, wanted, change)
+}
+
+const DIGEST_BYTES: usize = 16;
+
+/// Where the length of the first attachment of a body is, if it has this encoding.
+fn attachment_length(body: &[u8], encoding: u8) -> Option<usize> {
+    let mut reader = Reader::new(body);
+    reader.bytes()?;
+    reader.varint().filter(|count| *count > 0)?;
+    // Its name and its type.
+    reader.bytes()?;
+    reader.bytes()?;
+    (reader.u8()? == encoding).then(|| body.len() - reader.remaining())
 }
 
 /// Where the digest of an attachment is whose length is at `at`.
