@@ -85,6 +85,11 @@ pub const PLANTED: &[Planted] = &[
     bug("check-skips-sizes", "ROT-5", "rot", "tests/crash_rot.rs"),
     bug("nonsense-without-a-place", "ROT-3", "rot", "tests/crash_rot.rs"),
     bug("length-believed", "ROT-6", "rot", "tests/crash_rot.rs"),
+    bug("flush-moved-before-the-append", "COMMIT-1 SPECMODEL-3", "", "tests/protocol_traces.rs"),
+    bug("footer-before-its-flush", "COMMIT-2", "", "tests/protocol_traces.rs"),
+    bug("rename-before-flush", "COMPACT-2 B11", "", "tests/protocol_traces.rs"),
+    bug("rewrite-behind-the-twin", "RECOVER-4 B44", "", "tests/protocol_traces.rs"),
+    bug("found-name-trusted", "FILE-5 B11", "", "tests/protocol_traces.rs"),
     // Handles, readers, compaction.
     bug("publish-before-flush", "COMMIT-1 COMMIT-5 B44 MODEL-4", "model", "tests/storage"),
     bug("reader-stays-on-old-file", "PROCESS-4", "compaction", "tests/storage"),
