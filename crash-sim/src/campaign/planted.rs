@@ -172,7 +172,9 @@ impl Tried {
                 continue;
             }
             let began = Instant::now();
-            match tried(check, context) {
+            // In the full form a check that is not named has one chance, like all others.
+            let tries = if named { check.tries } else { 1 };
+            match (0..tries).try_for_each(|_| tried(check, context)) {
                 Err(_) => catching.push((check, began.elapsed())),
                 Ok(()) if named && !context.stopped() => missing.push(check.name),
                 Ok(()) => {}

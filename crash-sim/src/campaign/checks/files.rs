@@ -22,7 +22,7 @@ const BLOCK: usize = 2048;
 const PAIR: usize = 2 * BLOCK;
 
 /// Roots of this many bytes do not fit into a footer.
-const WIDE: usize = 1_800;
+pub(super) const WIDE: usize = 1_800;
 
 /// Where a footer keeps its payload.
 const PAYLOAD: usize = 352;
@@ -60,7 +60,7 @@ impl Reducer for Wide {
     }
 }
 
-fn wide(length: usize) -> StoreOptions {
+pub(super) fn wide(length: usize) -> StoreOptions {
     StoreOptions { reducer: Arc::new(Wide(length)), ..StoreOptions::default() }
 }
 
@@ -168,32 +168,33 @@ fn older_commits_open_by_number(context: &Context) -> Outcome {
         store.commit(vec![Edit::put(key, key)])?;
         footers.push(bytes().len() - PAIR);
     }
-    store.close()?;
-    let sealed = bytes();
-    // The footers of commits 3 and 4, of which the seal names the latter as flushed, and the seal.
-    let (&[_, _, third, newest], seal) = (&footers[..], sealed.len() - PAIR) else {
+    let &[_, second, third, fourth] = &footers[..] else {
         return Err("four commits leave four footers".into());
     };
+    // Commit 4 names commit 3 as flushed; then its data rots, and both copies of the footer of 3.
     let both = |bytes: &[u8], at: usize| flipped(&flipped(bytes, at + 9), at + BLOCK + 9);
+    let damaged = flipped(&both(&bytes(), third), third + PAIR + 9);
+    let refused = open_store(&holding(&damaged), context, StoreOptions::default()).err();
+    let named = matches!(refused, Some(Error::Corrupt(_)));
+    expect(named, format!("a flushed commit that rotted: {refused:?}"))?;
     let (path, options) = (Path::new(DATABASE), StoreOptions::default());
     let at = |bytes: &[u8], number| {
         let env = environment(&holding(bytes), context.seed);
         Store::open_commit(&env, path, number, &options)
     };
-    let damaged = both(&sealed, newest);
-    for number in 1..=3 {
-        let rows = at(&damaged, number).map(|snapshot| snapshot.row_count());
-        let rows = rows.map_err(|error| format!("commit {number} behind damage: {error}"))?;
-        expect(rows == number, format!("commit {number} has {rows} rows"))?;
+    // One copy of the footer of commit 2 is enough to come by it to commit 1.
+    let one_copy = flipped(&bytes(), second + 9);
+    for (bytes, newest) in [(damaged, 2), (one_copy, 4)] {
+        for number in 1..=newest {
+            let rows = at(&bytes, number).map(|snapshot| snapshot.row_count());
+            let rows = rows.map_err(|error| format!("commit {number} by its number: {error}"))?;
+            expect(rows == number, format!("commit {number} has {rows} rows"))?;
+        }
     }
-    let seal_gone = both(&sealed, seal);
-    let one_copy = flipped(&seal_gone, third + 9);
-    for number in 1..=4 {
-        let rows = at(&one_copy, number).map(|snapshot| snapshot.row_count());
-        let rows = rows.map_err(|error| format!("commit {number} by a copy B: {error}"))?;
-        expect(rows == number, format!("commit {number} has {rows} rows"))?;
-    }
-    Ok(())
+    // The same where nothing is damaged but the newest footer, which nothing witnessed.
+    let torn = both(&bytes(), fourth);
+    let found = open_store(&holding(&torn), context, StoreOptions::default())?.snapshot()?.number();
+    expect(found == 3, format!("a torn footer leads to commit {found}"))
 }
 
 /// Roots of every length around what a footer holds.

@@ -13,6 +13,7 @@ use rereduce::mark;
 use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::Edit;
 
+use super::files::{WIDE, wide};
 use super::{Outcome, disk, expect, open_database, open_store};
 use crate::campaign::Context;
 use crate::disk::SimDisk;
@@ -68,12 +69,14 @@ fn readers_tell_what_is_witnessed(context: &Context) -> Outcome {
     expect(reader.snapshot()?.is_witnessed()?, "a sealed commit is not witnessed")
 }
 
-/// Each read of a look fails in turn; the look after it sees the newest commit.
+/// Each read of a look fails in turn; the look after it sees the newest commit. The roots are long,
+/// so that they are read behind the footer.
 fn a_failed_look_is_repeated(context: &Context) -> Outcome {
     let disk = disk();
-    let store = open_store(&disk, context, StoreOptions::default())?;
+    let store = open_store(&disk, context, wide(WIDE))?;
     store.commit(vec![Edit::put("a", "1")])?;
-    let reader = reader(environment(&disk, context.seed))?;
+    let env = environment(&disk, context.seed);
+    let reader = Store::open_read_only(env, Path::new(DATABASE), wide(WIDE))?;
     for nth in 1..=12 {
         let number = store.commit(vec![Edit::put("a", nth.to_string().repeat(900))])?;
         disk.set_plan(format!("read {nth} EIO").parse::<Plan>()?);

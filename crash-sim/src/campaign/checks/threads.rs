@@ -17,7 +17,7 @@ use crate::campaign::Context;
 use crate::oracle::guarded;
 
 /// A thread that did nothing for so long is lost.
-const LOST: Duration = Duration::from_secs(5);
+const LOST: Duration = Duration::from_secs(3);
 
 const WRITERS: u32 = 4;
 const ROUNDS: u32 = 30;
@@ -173,7 +173,7 @@ fn writers_in_a_loop_share_groups() -> Outcome {
     let most = ROUNDS * 3 / 2;
     let mut groups = u32::MAX;
     for _ in 0..3 {
-        groups = groups.min(closed_loop(Duration::from_millis(500))?);
+        groups = groups.min(closed_loop(Duration::from_millis(300))?);
         if groups <= most {
             return Ok(());
         }
