@@ -60,6 +60,7 @@ pub const PLANTED: &[Planted] = &[
     bug("checksums-of-data-ignored", "CHUNK-1 RECOVER-1", "", ""),
     bug("commit-without-flush", "COMMIT-1", "crash", "tests/storage"),
     bug("failed-write-not-poisoned", "COMMIT-5 B04 B44", "failing", "tests/storage"),
+    bug("old-end-trusted", "COMMIT-5 B04", "", ""),
     bug("unsealed-tail-not-rewritten", "RECOVER-4 B44", "failing", "tests/storage"),
     bug("read-error-means-older-commit", "RECOVER-2 B06", "failing", "tests/storage"),
     bug("marker-follows-content", "FILE-2", "", "tests/storage"),

@@ -14,9 +14,12 @@
 use std::path::Path;
 
 use rereduce::ErrorClass;
+use rereduce::db::DocEdit;
+use rereduce::store::StoreOptions;
+use rereduce::vocabulary::Edit;
 
 use super::crashes::explorer;
-use super::{Outcome, expect};
+use super::{Outcome, disk, expect, open_store};
 use crate::campaign::{Context, rot, subject};
 use crate::choices::choices;
 use crate::disk::SimDisk;
@@ -52,12 +55,34 @@ const READS: u64 = 60;
 pub(super) fn alone(context: &Context, kind: FaultKind) -> Outcome {
     match kind {
         FaultKind::CrashInRecovery => crash_after_crash(context),
-        FaultKind::LyingSync => false_success(context, Failure::lie()),
-        FaultKind::SyncErrorLate => false_success(context, Failure::late(Errno::InputOutput)),
+        FaultKind::LyingSync => false_success(context, Failure::lie(), FaultModel::TORN),
+        FaultKind::SyncErrorLate => {
+            false_success(context, Failure::late(Errno::InputOutput), FaultModel::POWER)
+        }
         _ if FaultKind::CRASH.contains(&kind) => crash(context, kind),
         _ if FaultKind::ROT.contains(&kind) => Ok(rot::check_kind(context, kind)?),
+        FaultKind::ResourceLimit => {
+            limits_are_kept(context)?;
+            calls(context, kind)
+        }
         _ => calls(context, kind),
     }
+}
+
+/// What is too deep or too large is refused, and nothing is changed by it.
+fn limits_are_kept(context: &Context) -> Outcome {
+    let options = StoreOptions { value_bytes_max: 1_000, ..StoreOptions::default() };
+    let store = open_store(&disk(), context, options)?;
+    for (size, taken) in [(1_000, true), (1_001, false)] {
+        let done = store.commit(vec![Edit::put("k", vec![b'v'; size])]).is_ok();
+        expect(done == taken, format!("a value of {size} bytes was taken: {done}"))?;
+    }
+    for (depth, taken) in [(1_000, true), (1_100, false)] {
+        let text = format!("{{\"v\":{}1{}}}", "[".repeat(depth), "]".repeat(depth));
+        let done = DocEdit::parse("d", text.as_bytes()).is_ok();
+        expect(done == taken, format!("{depth} levels of nesting were taken: {done}"))?;
+    }
+    Ok(())
 }
 
 fn prepared(script: &str) -> Result<(Store, Vec<Op>), String> {
@@ -75,12 +100,12 @@ fn mildest(kind: FaultKind) -> FaultModel {
     }
 }
 
-/// What cannot be told apart from `kind`: every crash falls somewhere, and a part of a write that
-/// is there means that another part is not.
+/// What cannot be told apart from `kind`: every crash falls somewhere, what the call in flight would
+/// have done is missing, and a part of a write that is there means that another part is not.
 fn companions(kind: FaultKind) -> &'static [FaultKind] {
-    use FaultKind::{CallBoundary, DroppedWrite, InsideCall, TornWrite};
+    use FaultKind::{CallBoundary, DroppedWrite, InsideCall, LostName, LostRename, TornWrite};
     match kind {
-        FaultKind::CallBoundary => &[],
+        FaultKind::CallBoundary => &[DroppedWrite, LostName, LostRename],
         FaultKind::InsideCall => &[TornWrite],
         FaultKind::LostRename | FaultKind::LostName | FaultKind::DroppedWrite => {
             &[CallBoundary, InsideCall]
@@ -166,7 +191,7 @@ fn second_crash(
 
 /// Each flush in turn answers that it succeeded, and did not. Then the power fails: what was
 /// acknowledged may be lost, but what opens is the state of some commit, or an error.
-fn false_success(context: &Context, failure: Failure) -> Outcome {
+fn false_success(context: &Context, failure: Failure, model: FaultModel) -> Outcome {
     let (target, ops) = prepared(SHORT)?;
     if sound(&target, &ops, context).is_none() {
         return Ok(());
@@ -176,8 +201,10 @@ fn false_success(context: &Context, failure: Failure) -> Outcome {
         let plan = Plan::default().and(Fault { verb: Verb::Sync, nth, failure, forever: false });
         let recording = record(&target, &ops, context.seed, &plan)?;
         struck += struck_calls(&recording);
-        for scene in Scene::all(&recording.trace, &Image::empty(), FaultModel::POWER) {
-            for choice in choices(&scene, FaultModel::POWER, context.seed, 16) {
+        // The more lengths and gaps there are, the fewer sets.
+        let sets = 100 / (model.lengths.len() * model.gaps.len());
+        for scene in Scene::all(&recording.trace, &Image::empty(), model) {
+            for choice in choices(&scene, model, context.seed, sets) {
                 let image = scene.image(&choice).0;
                 let found = opened(&target, &image, context.seed)?;
                 let doubted = recording.doubts.iter().map(|doubt| &doubt.state);

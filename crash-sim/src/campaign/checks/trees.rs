@@ -21,7 +21,9 @@ const KEYS: u8 = 6;
 const CACHE_BYTES: usize = 700;
 
 pub(super) fn equal_maps(_: &Context) -> Outcome {
-    for fan_out in [2, 3, 4] {
+    equal_offsets_in_two_files()?;
+    lies_are_found()?;
+    for fan_out in [2, 3] {
         let shape = shape(fan_out);
         let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(CACHE_BYTES));
         for from in 0..1u32 << KEYS {
@@ -36,9 +38,7 @@ pub(super) fn equal_maps(_: &Context) -> Outcome {
             }
         }
     }
-    heights_are_bounded()?;
-    equal_offsets_in_two_files()?;
-    lies_are_found()
+    heights_are_bounded()
 }
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
