@@ -28,6 +28,7 @@ mod planted;
 mod random;
 mod reading;
 mod rotten;
+mod report;
 mod scene;
 mod shrink;
 mod subject;
@@ -50,6 +51,7 @@ pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recov
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
+pub use report::{Cost, Counts, Loss, Measure, Measured, Measures, Reply, Seen};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
 pub use subject::Subject;

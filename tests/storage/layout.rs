@@ -176,7 +176,7 @@ pub(crate) fn an_unsealed_tail_is_written_again_before_it_is_built_on() {
         let trace = disk.trace();
         let calls = changing(&trace[before..]);
         // Commit 1 is the newest that a footer names as flushed; all behind its copy A is in doubt.
-        let mut offset = flushed - BLOCK;
+        let mut offset = flushed - BLOCK as u64;
         let mut rest = calls.iter();
         for call in rest.by_ref() {
             match call {

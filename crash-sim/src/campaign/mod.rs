@@ -13,6 +13,7 @@ mod model;
 mod planted;
 mod protocols;
 mod replay;
+mod report;
 mod revtree;
 mod rot;
 mod twice;
@@ -125,6 +126,10 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "the real program, killed at random moments; full and unwritable disks",
         in_ci: true,
         run: kill::run,
+        name: "report",
+        about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
+        in_ci: true,
+        run: report::run,
     },
     Campaign {
         name: "replay",

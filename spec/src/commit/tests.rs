@@ -61,6 +61,8 @@ fn each_wrong_transition_breaks_a_rule() {
     breaks(Slip::WitnessOfItself, verified, "a witnessed commit never vanishes");
     breaks(Slip::TailNotRewritten, verified, "an acknowledged commit is on the platter");
     breaks(Slip::WritesAfterFailure, verified, "an acknowledged commit is on the platter");
+    let knows = "a writer that goes on knows the acknowledged commit";
+    breaks(Slip::RewriteBehindTheTwin, verified, knows);
 }
 
 // spec: SPECMODEL-2, COMMIT-1, COMMIT-5, RECOVER-4

@@ -319,7 +319,7 @@ impl Swaps {
                 let first = process.file.is_none() && process.step == Step::Created;
                 let flushed = file.holds.is_some() && file.flushed == file.holds;
                 let complete = first || process.step == Step::Written;
-                if !(complete && flushed || self.slips(Slip::RenameBeforeFlush) && complete) {
+                if !complete || !flushed && !self.slips(Slip::RenameBeforeFlush) {
                     return None;
                 }
                 state.change(Change::Rename(index));

@@ -63,6 +63,7 @@ fn each_wrong_transition_breaks_a_rule() {
     breaks(Slip::FoundNameTrusted, "an acknowledged commit is found by every opening");
     breaks(Slip::LastRoundLeftOut, "a file has the rows that its newest footer is about");
     breaks(Slip::WriterNotHeld, "a crash now would lose no acknowledged commit");
+    breaks(Slip::WriterNotHeld, "a reader never goes back");
     breaks(Slip::ReaderKeepsRoots, "a reader shows one file");
     breaks(Slip::ReaderStays, "a reader shows what was acknowledged when it looked");
 }
