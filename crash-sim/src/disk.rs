@@ -80,7 +80,8 @@ impl SimDisk {
     }
 
     /// A disk that holds what a crash left and keeps no record; opening it copies only the bytes
-    /// that the crash could have changed.
+    /// that the crash could have changed. It does not know what was flushed, so that a failed flush
+    /// drops no pages here.
     pub fn open_image(image: &Image) -> SimDisk {
         let mut cache = PageCache::new(None);
         image.place_into(&mut cache);

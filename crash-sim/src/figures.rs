@@ -79,7 +79,7 @@ impl fmt::Display for Figures {
 }
 
 /// `1,234,567`.
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::new();
     for (index, digit) in digits.chars().enumerate() {

@@ -24,6 +24,7 @@ mod plan;
 mod planted;
 mod random;
 mod reading;
+mod report;
 mod rotten;
 mod scene;
 mod shrink;
@@ -44,6 +45,7 @@ pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recov
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
+pub use report::{Cost, Counts, Loss, Measure, Measured, Measures, Reply, Seen};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
 pub use subject::Subject;

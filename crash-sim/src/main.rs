@@ -1,6 +1,6 @@
 //! `cargo oracle NAME [--quick] [--seed S|fresh] [--json FILE]`: runs a campaign and prints its
-//! figures as the last line of standard output. Exit code 0 only if nothing failed and the floor was
-//! reached; 1 if something failed, 2 for wrong usage, 130 after Ctrl-C.
+//! figures as the last line of standard output. Exit code 0 only if nothing failed and the floor
+//! was reached; 1 if something failed, 2 for wrong usage, 130 after Ctrl-C.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;

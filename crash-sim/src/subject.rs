@@ -4,11 +4,12 @@
 //! hold anyway.
 
 use crate::explore::{Explorer, Tally, Violation};
+use crate::report::Measure;
 use crate::shrink::shrink;
 use crate::target::{Target, Workload};
 
 /// An engine under test, by name; every [`Target`] is one.
-pub trait Subject: Send + Sync {
+pub trait Subject: Measure + Send + Sync {
     /// The name on the command line.
     fn called(&self) -> &'static str;
 

@@ -23,6 +23,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("documents.md", include_str!("../documents.md")),
     ("file.md", include_str!("../file.md")),
     ("model.md", include_str!("../model.md")),
+    ("report.md", include_str!("../report.md")),
     ("revtree.md", include_str!("../revtree.md")),
     ("untested.md", include_str!("../untested.md")),
 ];

@@ -154,7 +154,8 @@ mod tests {
     // spec: DISK-9
     #[test]
     fn a_write_of_nothing_is_an_error_and_not_tried_for_ever() {
-        for answers in [&[Some(0)] as Answers<'_>, &[Some(4), None, Some(0)]] {
+        let answers: [Answers<'_>; 2] = [&[Some(0)], &[Some(4), None, Some(0)]];
+        for answers in answers {
             let (result, bytes) = written(answers);
             assert_eq!(result.unwrap_err().kind(), io::ErrorKind::WriteZero, "{answers:?}");
             assert!(BYTES.starts_with(&bytes) && bytes.len() < BYTES.len());

@@ -11,6 +11,7 @@ mod model;
 mod planted;
 mod protocols;
 mod replay;
+mod report;
 mod revtree;
 mod rot;
 
@@ -101,6 +102,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "engines broken on purpose, each of which a check must notice",
         in_ci: true,
         run: planted::run,
+    },
+    Campaign {
+        name: "report",
+        about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
+        in_ci: true,
+        run: report::run,
     },
     Campaign {
         name: "replay",

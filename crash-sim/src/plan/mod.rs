@@ -28,7 +28,7 @@ use failure::number;
 /// use rereduce_crash_sim::PlanItem;
 /// assert_eq!("quota 4096".parse::<PlanItem>().unwrap(), PlanItem::Quota(4096));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PlanItem {
     /// A call goes wrong.
     Fault(Fault),

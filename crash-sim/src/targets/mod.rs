@@ -1,7 +1,7 @@
 //! The engines that campaigns run on.
 //!
-//! Invariant: adding an engine is adding a line here; nothing else names one, but for the campaign
-//! that compares commit protocols and the checks for planted bugs.
+//! Invariant: adding an engine is adding a line here; nothing else names one, but for the campaigns
+//! that compare commit protocols and the checks for planted bugs.
 
 mod database;
 mod documents;
@@ -14,6 +14,7 @@ pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
 pub use store::StoreOpener;
 
 pub(crate) use kv::rows;
+pub(crate) use store::PROTOCOLS;
 
 use crate::subject::Subject;
 

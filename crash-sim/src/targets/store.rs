@@ -97,7 +97,7 @@ impl KvOpener for StoreOpener {
     }
 }
 
-pub(super) const PROTOCOLS: [(&str, Protocol); 3] =
+pub(crate) const PROTOCOLS: [(&str, Protocol); 3] =
     [("guide", Protocol::Guide), ("barrier", Protocol::Barrier), ("verified", Protocol::Verified)];
 
 /// Count and sum in one reduction, as the model answers both.
