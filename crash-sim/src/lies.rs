@@ -228,16 +228,16 @@ pub(crate) const LIES: &[Lie] = &[
     }),
     quiet("revision-size", |mut forge| {
         let root = forge.root(BY_ID)?;
-        let found = find_body(&forge, root.place, &mut Vec::new(), &|_| Some(()))?;
-        let (path, row, at, ..) = found.ok_or("there is no body")?;
+        // Of one short revision the size is in the record and, behind the pointer, in its tree.
+        let short = |value: &[u8]| {
+            let (at, _) = places(&forge, value).next()?;
+            (value[1] < 127 && value.get(at + 14) == value.get(1)).then_some(at)
+        };
+        let found = find_row(&forge, root.place, &mut Vec::new(), &short)?;
+        let (path, row, at) = found.ok_or("no document is of one short revision")?;
         forge.alter(BY_ID, &path, |leaf| {
             let value = &mut leaf.rows[row].1;
-            // The first row is of one short revision: its size is in the record and in its tree.
-            if value[1] >= 127 || value[1] != value[at + 14] {
-                return Err("the first document is too large".to_owned());
-            }
-            value[1] += 1;
-            value[at + 14] += 1;
+            (value[1], value[at + 14]) = (value[1] + 1, value[at + 14] + 1);
             Ok(())
         })?;
         add_external_byte(&mut forge, &path)?;
@@ -252,7 +252,7 @@ pub(crate) const LIES: &[Lie] = &[
             Ok(())
         })
     }),
-    quiet("attachment-length", |forge| {
+    lie("attachment-length", |forge| {
         in_attachment(forge, 0, |body, at| {
             body[at] ^= 1;
             Ok(())
@@ -603,9 +603,7 @@ fn in_some_body<T>(
     wanted: impl Fn(&[u8]) -> Option<T>,
     change: impl Fn(&mut Vec<u8>, T) -> Result<(), String>,
 ) -> Result<Vec<u8>, String> {
-    let root = forge.root(BY_ID)?;
-    let found = find_body(&forge, root.place, &mut Vec::new(), &wanted)?;
-    let (path, row, at, place, found) = found.ok_or("there is no such body")?;
+    let (path, row, at, place, found) = find_body(&forge, &wanted)?;
     let mut body = forge.read(place);
     change(&mut body, found)?;
     let place = forge.append(&body);
@@ -622,31 +620,50 @@ type FoundBody<T> = (Vec<usize>, usize, usize, Place, T);
 
 fn find_body<T>(
     forge: &Forge,
+    wanted: &dyn Fn(&[u8]) -> Option<T>,
+) -> Result<FoundBody<T>, String> {
+    let in_value = |value: &[u8]| {
+        places(forge, value).find_map(|(at, place)| {
+            let found = wanted(&forge.read(place))?;
+            Some((at, place, found))
+        })
+    };
+    let root = forge.root(BY_ID)?;
+    let found = find_row(forge, root.place, &mut Vec::new(), &in_value)?;
+    let (path, row, (at, place, found)) = found.ok_or("there is no such body")?;
+    Ok((path, row, at, place, found))
+}
+
+/// The pointers in a value, and where they are: only a pointer has the checksum of what it points
+/// at.
+fn places<'a>(forge: &'a Forge, value: &'a [u8]) -> impl Iterator<Item = (usize, Place)> + 'a {
+    let at = |(at, bytes): (usize, &[u8])| Some((at, Place(*bytes.first_chunk()?)));
+    let places = value.windows(14).enumerate().filter_map(at);
+    places.filter(|(_, place)| {
+        place.length() > 0
+            && !place.offset().is_multiple_of(BLOCK_BYTES)
+            && place.end() <= forge.bytes.len()
+            && Place::to(place.offset(), &forge.read(*place)) == *place
+    })
+}
+
+/// The first row below `place` whose value is wanted: the path to its leaf, its index there, and
+/// what was found in it.
+fn find_row<T>(
+    forge: &Forge,
     place: Place,
     path: &mut Vec<usize>,
     wanted: &dyn Fn(&[u8]) -> Option<T>,
-) -> Result<Option<FoundBody<T>>, String> {
+) -> Result<Option<(Vec<usize>, usize, T)>, String> {
     let node = forge.node(place)?;
     for (row, (_, value)) in node.rows.iter().enumerate() {
-        for at in 0..value.len().saturating_sub(13) {
-            let mut bytes = [0; 14];
-            bytes.copy_from_slice(&value[at..at + 14]);
-            let place = Place(bytes);
-            let inside = place.length() > 0
-                && place.offset() % BLOCK_BYTES != 0
-                && place.end() <= forge.bytes.len();
-            // Only a pointer has the checksum of what it points at.
-            if !inside || Place::to(place.offset(), &forge.read(place)) != place {
-                continue;
-            }
-            if let Some(found) = wanted(&forge.read(place)) {
-                return Ok(Some((path.clone(), row, at, place, found)));
-            }
+        if let Some(found) = wanted(value) {
+            return Ok(Some((path.clone(), row, found)));
         }
     }
     for (index, child) in node.children.iter().enumerate() {
         path.push(index);
-        if let Some(found) = find_body(forge, child.place, path, wanted)? {
+        if let Some(found) = find_row(forge, child.place, path, wanted)? {
             return Ok(Some(found));
         }
         path.pop();

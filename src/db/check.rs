@@ -123,7 +123,8 @@ impl std::fmt::Display for DbViolation {
 
 impl DbSnapshot {
     /// Verifies everything under this commit: the four trees, documents against sequences,
-    /// counts, bodies, attachments, and both copies of its footers and of the header. Cost: reads everything that is live.
+    /// counts, bodies, attachments, and both copies of its footers and of the header. Cost: reads
+    /// everything that is live.
     ///
     /// Errors: [`Error::Io`]. Damage is listed in the answer.
     // spec: DB-5, DB-6, DB-11, ROT-4, ROT-5

@@ -179,8 +179,8 @@ impl Footer {
         Footer::decode_fields(own_file, offset, reader)
     }
 
-    /// The file whose footer `block`, found at offset `at`, is a copy of, if it is a whole one in its
-    /// place.
+    /// The file whose footer `block`, found at offset `at`, is a copy of, if it is a whole one in
+    /// its place.
     pub(crate) fn find_file(at: u64, block: &[u8]) -> Option<FileId> {
         let file = FileId(Reader::new(block.get(8..)?).array()?);
         Footer::decode(file, at, block).map(|footer| footer.file)

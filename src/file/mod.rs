@@ -8,8 +8,8 @@
 //! Rooms, bottom up: `block` (the 2,048-byte grid and its markers), `chunk` (checksummed byte
 //! strings under checked pointers), `header` (whose file is this), `footer` (where are the roots),
 //! `open` and `read_ahead` (reading), `recover` (which commit stands), `history` (older commits),
-//! `writer` (the commit protocols), `twins` (are both copies there), `inspect` (what lies in a file,
-//! for people).
+//! `writer` (the commit protocols), `twins` (are both copies there), `inspect` (what lies in a
+//! file, for people).
 //!
 //! Invariant: bytes that were written are never changed; whatever a crash leaves behind the last
 //! whole footer is garbage that later commits step over.

@@ -114,8 +114,8 @@ pub struct Recovered {
 /// Cost: reads the bytes behind that commit, its footer, and what the footer covers (at most
 /// 1 MiB): a few blocks for a sealed file of any size.
 ///
-/// Errors: [`Error::Corrupt`] if a commit that some whole footer witnesses as flushed is damaged, or
-/// if all footers are those of another file; [`Error::Io`] if anything could not be read.
+/// Errors: [`Error::Corrupt`] if a commit that some whole footer witnesses as flushed is damaged,
+/// or if all footers are those of another file; [`Error::Io`] if anything could not be read.
 // spec: RECOVER-1, RECOVER-2, RECOVER-3
 pub fn recover(file: &OpenFile) -> Result<Recovered> {
     let (recovered, witnessed) = newest_whole(file)?;

@@ -126,6 +126,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "the real program, killed at random moments; full and unwritable disks",
         in_ci: true,
         run: kill::run,
+    },
+    Campaign {
         name: "report",
         about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
         in_ci: true,

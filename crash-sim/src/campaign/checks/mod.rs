@@ -63,7 +63,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("failing", "explorer", crashes::failing_calls),
     check("workloads", "explorer", crashes::workloads),
     check("footer", "footer", footers),
-    check("rot", "rot", |context| Ok(rot::check(context)?)),
+    check("rot", "tests/crash_rot.rs", |context| Ok(rot::check(context)?)),
     check("model", "tests/oracle", histories::of_the_store),
     check("database", "tests/oracle", histories::of_the_database),
     check("revtree", "revtree", revision_trees),
@@ -98,11 +98,13 @@ pub(super) const CHECKS: &[Check] = &[
     check("kind-16", "explorer", |context| kinds::alone(context, FaultKind::WriteError)),
     check("kind-17", "explorer", |context| kinds::alone(context, FaultKind::NoSpace)),
     check("kind-18", "explorer", |context| kinds::alone(context, FaultKind::ShortWrite)),
-    check("kind-19", "rot", |context| kinds::alone(context, FaultKind::BitFlip)),
-    check("kind-20", "rot", |context| kinds::alone(context, FaultKind::ZeroedBlock)),
-    check("kind-21", "rot", |context| kinds::alone(context, FaultKind::MisdirectedWrite)),
-    check("kind-22", "rot", |context| kinds::alone(context, FaultKind::StaleBlock)),
-    check("kind-23", "rot", |context| kinds::alone(context, FaultKind::Lie)),
+    check("kind-19", "tests/crash_rot.rs", |context| kinds::alone(context, FaultKind::BitFlip)),
+    check("kind-20", "tests/crash_rot.rs", |context| kinds::alone(context, FaultKind::ZeroedBlock)),
+    check("kind-21", "tests/crash_rot.rs", |context| {
+        kinds::alone(context, FaultKind::MisdirectedWrite)
+    }),
+    check("kind-22", "tests/crash_rot.rs", |context| kinds::alone(context, FaultKind::StaleBlock)),
+    check("kind-23", "tests/crash_rot.rs", |context| kinds::alone(context, FaultKind::Lie)),
     check("kind-24", "explorer", |context| kinds::alone(context, FaultKind::ResourceLimit)),
 ];
 

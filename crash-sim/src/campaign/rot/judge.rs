@@ -108,6 +108,8 @@ impl Judged<'_> {
             return Ok(newest);
         }
         if number == newest.number && !self.is_lie {
+            // A seal both of whose copies are gone is missed by opening, which says so.
+            outcome.reported |= report.skipped.iter().any(|it| self.is_about(it.offset));
             return Ok(newest);
         }
         match &patient.parent {
