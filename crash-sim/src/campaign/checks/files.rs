@@ -142,19 +142,30 @@ fn other_files_are_refused(context: &Context) -> Outcome {
     Ok(())
 }
 
-/// A chunk under a sealed commit that rotted is named, not believed.
+/// A chunk under a sealed commit that rotted is named, not believed: one byte of it, a marker
+/// between its bytes, all of it.
 fn chunks_are_checked(context: &Context) -> Outcome {
     const MARKER: &[u8] = b"this text is to rot";
     let disk = disk();
     let store = open_store(&disk, context, StoreOptions::default())?;
-    store.commit(vec![Edit::put("k", MARKER)])?;
+    store.commit(vec![Edit::put("k", [MARKER, &[b'v'; 5_000]].concat())])?;
+    let end = disk.bytes(Path::new(DATABASE)).unwrap_or_default().len() - PAIR;
     store.close()?;
     let bytes = disk.bytes(Path::new(DATABASE)).unwrap_or_default();
     let at = bytes.windows(MARKER.len()).position(|window| window == MARKER);
-    let rotten = flipped(&bytes, at.ok_or("the value is nowhere in the file")?);
-    let store = open_store(&holding(&rotten), context, StoreOptions::default())?;
-    let read = store.snapshot()?.get(b"k");
-    expect(matches!(read, Err(Error::Corrupt(_))), format!("a rotten chunk was read as {read:?}"))
+    let at = at.ok_or("the value is nowhere in the file")?;
+    let mut zeros = bytes.clone();
+    for block in zeros.chunks_mut(BLOCK).take(end / BLOCK).skip(1) {
+        block.iter_mut().skip(1).for_each(|byte| *byte = 0);
+    }
+    let rotten = [flipped(&bytes, at), flipped(&bytes, at.next_multiple_of(BLOCK)), zeros];
+    for (bytes, what) in rotten.iter().zip(["a byte", "a marker", "all of it"]) {
+        let store = open_store(&holding(bytes), context, StoreOptions::default())?;
+        let read = store.snapshot()?.get(b"k");
+        let what = format!("a chunk was read of which {what} rotted: {read:?}");
+        expect(matches!(read, Err(Error::Corrupt(_))), what)?;
+    }
+    Ok(())
 }
 
 /// Where the newest commit was flushed and is damaged, opening says so, and the one before opens
