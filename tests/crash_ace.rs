@@ -330,10 +330,8 @@ fn a_load_counts_what_is_durable_and_goes_on_when_nobody_reads_its_acknowledgeme
     };
     let lines = r#"printf '{"_id":"a"}\n{"_id":"b"}\n{"_id":"a"}\n' >lines; "#;
     let printed = shell(&format!("{lines} \"$0\" load db lines --batch 2 --acknowledge"));
-    assert_eq!(
-        printed,
-        "2 durable, 0 refused\n2 durable, 1 refused\nloaded 2 documents in 1 commit"
-    );
+    let begin = "2 durable, 0 refused\n2 durable, 1 refused\nloaded 2 documents in 1 commit";
+    assert!(printed.starts_with(begin), "{printed}");
     let many = "seq 500 | sed 's/.*/{\"n\":&}/' >many; ";
     shell(&format!("{many} \"$0\" load other many --batch 1 --acknowledge --json | true"));
     let info = shell("\"$0\" info other --json");

@@ -17,11 +17,13 @@ mod choices;
 mod damage;
 mod disk;
 mod explore;
+mod false_success;
 mod fault;
 mod figures;
 mod forge;
 mod image;
 mod lies;
+mod nested;
 mod oracle;
 mod plan;
 mod planted;
@@ -29,6 +31,7 @@ mod random;
 mod reading;
 mod report;
 mod rotten;
+mod run;
 mod scene;
 mod shrink;
 mod subject;
@@ -37,24 +40,27 @@ mod targets;
 mod trace;
 
 pub use campaign::{
-    CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
-    expected_cells, run_twice, same_on_any_threads,
+    Account, CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    account, expected_cells, run_twice, same_on_any_threads,
 };
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use damage::{AgedFile, Damage, Unit};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
+pub use false_success::{Answered, Believed, class_of, record_believing, recover_believing};
 pub use fault::{FaultClass, FaultKind, FaultModel, Gap, KindSet, Length, Survival};
 pub use figures::Figures;
 pub use image::Image;
-pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recover};
+pub use nested::{Met, NESTED_DEPTH, NestedTally, NestedViolation, Nesting};
+pub use oracle::{DATABASE, environment, guarded, recover};
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
 pub use report::{Cost, Counts, Loss, Measure, Measured, Measures, Reply, Seen};
+pub use run::{Doubt, Evidence, Recording, record, record_evidence};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
-pub use subject::Subject;
+pub use subject::{Subject, Traced};
 pub use target::{Target, Workload};
 pub use targets::{
     DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use rereduce_crash_sim::{CAMPAIGNS, Context};
 
 /// Arguments of single campaigns that take no value.
-const FLAGS: [&str; 1] = ["storage"];
+const FLAGS: [&str; 2] = ["nested", "storage"];
 
 fn main() -> ExitCode {
     match run() {

@@ -37,7 +37,7 @@ use crate::{Entry, Image, Recording, Scene, record, recover, shrink};
 const FLOOR: u64 = 1_000;
 
 /// Sets of survivors tried at one crash point: nothing, everything, and single survivors first.
-const SETS_MAX: usize = 120;
+const SETS_MAX: usize = 64;
 const QUICK_SETS_MAX: usize = 20;
 
 /// Failing workloads that are shrunk and printed.
