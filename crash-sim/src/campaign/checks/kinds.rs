@@ -101,8 +101,8 @@ fn mildest(kind: FaultKind) -> FaultModel {
     }
 }
 
-/// What cannot be told apart from `kind`: every crash falls somewhere, what the call in flight would
-/// have done is missing, and a part of a write that is there means that another part is not.
+/// What cannot be told apart from `kind`: every crash falls somewhere, what the call in flight
+/// would have done is missing, and a part of a write that is there means that another part is not.
 fn companions(kind: FaultKind) -> &'static [FaultKind] {
     use FaultKind::{CallBoundary, DroppedWrite, InsideCall, LostName, LostRename, TornWrite};
     match kind {
