@@ -103,7 +103,7 @@ pub const PLANTED: &[Planted] = &[
     bug("large-commit-flushed-once", "COMMIT-4", "costs", "tests/storage"),
     // Damage at rest.
     bug("marker-not-checked", "FILE-2 ROT-4", "files", "tests/crash_rot.rs"),
-    bug("zeros-taken-for-a-chunk", "CHUNK-1 ROT-2", "kind-22 files", "tests/crash_rot.rs"),
+    bug("zeros-taken-for-a-chunk", "CHUNK-1 ROT-2", "kind-22", "tests/crash_rot.rs"),
     bug("footer-of-any-place", "FOOTER-1 ROT-2", "kind-21", "tests/crash_rot.rs"),
     bug("header-copies-may-differ", "ROT-7", "kind-22", "tests/crash_rot.rs"),
     bug("foreign-header-taken", "ROT-7", "kind-22", "tests/crash_rot.rs"),
