@@ -22,7 +22,10 @@ mod script;
 
 use script::{Layer, run_all};
 
-fn planted(bug: &'static str, layer: fn() -> Box<dyn Layer>, directories: &[&str]) {
+/// How the scripts of a layer are begun with.
+type NewLayer = fn() -> Box<dyn Layer>;
+
+fn planted(bug: &'static str, layer: NewLayer, directories: &[&str]) {
     let before = rereduce::mark::plant(Some(bug));
     let wrong = directories.iter().any(|directory| {
         let outcome = std::panic::catch_unwind(|| run_all(directory, layer, false));
@@ -34,7 +37,7 @@ fn planted(bug: &'static str, layer: fn() -> Box<dyn Layer>, directories: &[&str
 
 /// Everything that differs in any layer; `cargo oracle planted` asks this.
 pub(crate) fn differences_in_all() -> Vec<String> {
-    let layers: [(&str, fn() -> Box<dyn Layer>); 5] = [
+    let layers: [(&str, NewLayer); 5] = [
         ("file", files::layer),
         ("btree", btree::layer),
         ("store", files::layer),
@@ -44,7 +47,7 @@ pub(crate) fn differences_in_all() -> Vec<String> {
     layers.into_iter().flat_map(|(directory, layer)| run_all(directory, layer, false)).collect()
 }
 
-fn check(directory: &str, layer: fn() -> Box<dyn Layer>) {
+fn check(directory: &str, layer: NewLayer) {
     let update = std::env::var_os("UPDATE_GOLDEN").is_some();
     let differences = run_all(directory, layer, update);
     assert!(differences.is_empty(), "{}", differences.join("\n"));
