@@ -158,12 +158,7 @@ fn planted_bugs_turn_the_recordings_red() {
         "revtree-latest-doubles",
         "revtree-recreated-at-generation-1",
     ] {
-        let red = recorded::turns_red(bug, || {
-            ids_are_refused();
-            for (file, answers, revs, passed_over) in REQUESTS {
-                recorded_requests_are_answered(file, answers, revs, passed_over);
-            }
-        });
+        let red = recorded::turns_red(bug, everything_is_as_recorded);
         assert!(red, "{bug} went unnoticed");
     }
     assert!(recorded::turns_red("revid-bytes-as-list", || drop(recorded_leaves_are_computed())));
