@@ -142,7 +142,9 @@ impl OpenFile {
 
     /// Appends bytes; see [`DiskFile::append`]. Errors speak of the name that the file is for.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64> {
-        self.disk_file.append(bytes).map_err(|error| error.about(&self.path))
+        let offset = self.disk_file.append(bytes).map_err(|error| error.about(&self.path))?;
+        self.known_size.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+        Ok(offset)
     }
 
     /// Writes the same bytes once more; see [`DiskFile::rewrite_same`].

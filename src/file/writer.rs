@@ -188,7 +188,7 @@ impl FileWriter {
     ///
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
     // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4, FOOTER-3
-    pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
+    pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<&Footer> {
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())
         } else if mark::planted("long-roots-cut-off") {
@@ -216,10 +216,8 @@ impl FileWriter {
             payload,
         };
         let footer = self.guarded(|writer| writer.write_footer(footer))?;
-        let id = footer.id();
-        self.head = Some(footer);
         self.counts.commits += 1;
-        Ok(id)
+        Ok(self.head.insert(footer))
     }
 
     /// Appends a seal: the next open need not check a cover, and a missing last commit can no
