@@ -176,7 +176,7 @@ fn load_documents<'g>(before: &Committed<DbRoots>, group: &'g [Request]) -> Resu
     let slot = |(id, value): (&'g str, Option<Vec<u8>>)| {
         let (stored_seq, tree) = match value {
             Some(value) => {
-                let Record { seq, tree } = Record::load(&*before.file, &value)?;
+                let Record { seq, tree } = Record::load(before, id.as_bytes(), &value)?;
                 (Some(seq), tree)
             }
             None => (None, DocTree::default()),

@@ -55,6 +55,9 @@ impl Roots for DbRoots {
     fn decode(reader: &mut Reader<'_>) -> Option<DbRoots> {
         let (update_seq, purge_seq) = (reader.varint()?, reader.varint()?);
         let (revs_limit, purge_infos_limit) = (reader.varint()?.try_into().ok()?, reader.varint()?);
+        if revs_limit == 0 || purge_infos_limit == 0 {
+            return None;
+        }
         Some(DbRoots {
             by_id: Tree::decode(reader)?,
             by_seq: Tree::decode(reader)?,

@@ -174,6 +174,8 @@ impl OpenFile {
             return Ok(Vec::new());
         }
         let end = offset.saturating_add(length as u64);
+        // spec: ROT-6
+        let end = if mark::planted("length-believed") { 0 } else { end };
         if end > self.known_size.load(Ordering::Relaxed) && end > self.size()? {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));
         }
@@ -192,7 +194,10 @@ impl OpenFile {
         let payload = block::strip_markers(pointer.offset, raw)
             .map_err(|block| self.damage(block, "the marker of a data block", "another"))?;
         let checksum = crc32c(&payload);
-        if checksum != pointer.checksum && !mark::planted("chunk-checksum-ignored") {
+        let taken = mark::planted("chunk-checksum-ignored")
+            || mark::planted("checksums-of-data-ignored")
+            || (mark::planted("zeros-taken-for-a-chunk") && payload.iter().all(|byte| *byte == 0));
+        if checksum != pointer.checksum && !taken {
             let expected = format!("a chunk with checksum {:08x}", pointer.checksum);
             return Err(self.damage(pointer.offset, &expected, &format!("{checksum:08x}")));
         }

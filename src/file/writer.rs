@@ -336,7 +336,9 @@ impl FileWriter {
             return Err(Error::Poisoned { path: self.file.path().to_path_buf() });
         }
         let result = self.build_on_tail().and_then(|()| work(self));
-        if result.is_err() && !mark::planted("failed-write-not-poisoned") {
+        let goes_on =
+            mark::planted("failed-write-not-poisoned") || mark::planted("old-end-trusted");
+        if result.is_err() && !goes_on {
             mark::hit("poisoned");
             self.poisoned = true;
         }
@@ -370,7 +372,10 @@ impl FileWriter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.sync()?;
+        match self.file.sync() {
+            Err(_) if mark::planted("flush-error-ignored") => {}
+            flushed => flushed?,
+        }
         self.counts.flushes += 1;
         self.flushed_end = self.appended;
         Ok(())
@@ -424,7 +429,7 @@ impl FileWriter {
         }
         self.sealed = false;
         let offset = self.file.append(&self.pending)?;
-        if offset != self.appended {
+        if offset != self.appended && !mark::planted("old-end-trusted") {
             let expected = format!("to append at byte {}", self.appended);
             return Err(self.file.damage(offset, &expected, &format!("byte {offset}")));
         }

@@ -26,7 +26,8 @@ use crate::env::{Access, DiskLock, Env};
 use crate::error::{Error, Result};
 use crate::file::{
     ChunkSource, CommitId, FileId, FileWriter, Footer, OpenFile, Payload, Protocol, Recovered,
-    RecoveryReport, WriteCounts, history, newest_whole, recover, sibling,
+    RecoveryReport, TwinsChecked, WriteCounts, check_twins, history, newest_whole, recover,
+    sibling,
 };
 use crate::mark;
 use crate::publish::{Published, Waited};
@@ -103,6 +104,11 @@ impl<R: Roots> Committed<R> {
     pub(crate) fn parent(&self) -> Result<Option<Committed<R>>> {
         let Some(footer) = &self.footer else { return Ok(None) };
         history::find_parent(&self.file, footer)?.map(|parent| self.with_footer(parent)).transpose()
+    }
+
+    /// Both copies of the header and of this commit's footers, and the links of the commit.
+    pub(crate) fn check_twins(&self) -> Result<TwinsChecked> {
+        check_twins(&self.file, self.footer.as_ref())
     }
 
     fn with_footer(&self, footer: Footer) -> Result<Committed<R>> {
@@ -205,6 +211,7 @@ impl<R: Roots> CommittedFile<R> {
             true => recover(&file)?,
             false => newest_whole(&file)?.0,
         };
+        recovered.refuse_foreign(&file)?;
         recovered_state::<R>(&file, &recovered, cache_bytes)?.at(number)
     }
 

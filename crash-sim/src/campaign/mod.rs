@@ -18,6 +18,7 @@ mod protocols;
 mod replay;
 mod report;
 mod revtree;
+mod rot;
 mod twice;
 
 use std::io::{IsTerminal, Write};
@@ -103,6 +104,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: footer::run,
     },
     Campaign {
+        name: "rot",
+        about: "a file with everything in it, damaged at rest in every way",
+        in_ci: true,
+        run: rot::run,
+    },
+    Campaign {
         name: "ioerr",
         about: "every disk call of every workload fails in turn, once and for ever",
         in_ci: true,
@@ -146,7 +153,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "replay",
-        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set",
+        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set, --damage",
         in_ci: false,
         run: replay::run,
     },
