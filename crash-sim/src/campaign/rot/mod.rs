@@ -8,8 +8,8 @@
 //!
 //! A sealed file must answer as the model does or name the damage. An unsealed one may also be at
 //! the commit before its last, which nothing witnesses, if its recovery report says so. `check`
-//! must speak of all damage under the current root. A lie may be believed by readers where its checksums
-//! are right and only its neighbours know better; then `check` must notice.
+//! must speak of all damage under the current root. Readers may believe a lie whose checksums are
+//! right where only its neighbours know better; then `check` must notice.
 //!
 //! The unit of `passed` is a distinct damaged image.
 
