@@ -230,12 +230,11 @@ impl Patient {
             entropy: Arc::new(SeededEntropy::new(0)),
         };
         let is_lie = damages.iter().any(|damage| matches!(damage, Damage::Lie(_)));
-        let mut outcome = Outcome::default();
-        outcome.reachable = is_lie
-            || hurt.ranges.iter().any(|range| {
-                let reachable = &self.reachable[range.start as usize..range.end as usize];
-                reachable.contains(&true)
-            });
+        let is_reachable = |range: &Range<u64>| {
+            self.reachable[range.start as usize..range.end as usize].contains(&true)
+        };
+        let reachable = is_lie || hurt.ranges.iter().any(is_reachable);
+        let mut outcome = Outcome { reachable, ..Outcome::default() };
         let began = Instant::now();
         let place = Judged { patient: self, hurt: &hurt, size: disk.size(), is_lie };
         let read = guarded(|| place.read(&env, &mut outcome));
