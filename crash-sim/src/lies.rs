@@ -12,6 +12,9 @@ use crate::forge::{
     BLOCK_BYTES, Child, Forge, Node, Place, append, field, footers, number_at, put_number,
 };
 
+/// 256 MiB, which nobody should ask memory for.
+const LONG: u32 = 1 << 28;
+
 const BY_ID: usize = 0;
 const BY_SEQ: usize = 1;
 const LOCAL: usize = 2;
@@ -67,8 +70,7 @@ pub(crate) const LIES: &[Lie] = &[
     }),
     lie("child-length", |mut forge| {
         in_root(&mut forge, |root| {
-            // 256 MiB, which nobody should ask memory for.
-            root.children[0].place.0[6..10].copy_from_slice(&(1_u32 << 28).to_le_bytes());
+            root.children[0].place.0[6..10].copy_from_slice(&LONG.to_le_bytes());
             Ok(())
         })?;
         plainly(forge)
@@ -118,6 +120,19 @@ pub(crate) const LIES: &[Lie] = &[
             Ok(())
         })?;
         plainly(forge)
+    }),
+    lie("root-lies-ahead", |mut forge| {
+        let mut root = forge.root(BY_ID)?;
+        let node = forge.read(root.place);
+        // The first chunk behind all footers, wherever they will be: two forgeries show where.
+        root.place = Place::to(usize::from(u16::MAX), &node);
+        forge.roots.trees[BY_ID] = Some(root.clone());
+        let behind = forge.clone().commit(|_, _| {}).len() + 1;
+        root.place = Place::to(behind, &node);
+        forge.roots.trees[BY_ID] = Some(root);
+        let mut told = plainly(forge)?;
+        append(&mut told, &node);
+        Ok(told)
     }),
     lie("root-level", |mut forge| {
         let mut root = forge.root(BY_ID)?;
@@ -241,6 +256,35 @@ pub(crate) const LIES: &[Lie] = &[
             Ok(())
         })?;
         add_external_byte(&mut forge, &path)?;
+        plainly(forge)
+    }),
+    lie("body-length", |mut forge| {
+        let root = forge.root(BY_ID)?;
+        // Of a document with one body that is the body of a leaf, whose size counts.
+        let only = |value: &[u8]| {
+            let mut all = places(&forge, value);
+            let found = all.next()?;
+            all.next().is_none().then_some(found)
+        };
+        let found = find_row(&forge, root.place, &mut Vec::new(), &only)?;
+        let (path, row, (at, place)) = found.ok_or("every document has several bodies")?;
+        forge.alter(BY_ID, &path, |leaf| {
+            // The record's sizes agree with the untruth, so that nothing stops the reader before.
+            let value = &mut leaf.rows[row].1;
+            let mut reader = Reader::new(value);
+            let head = (reader.u8(), reader.varint(), reader.varint());
+            let (Some(flags), Some(external), Some(stored)) = head else {
+                return Err("by_id holds something else".to_owned());
+            };
+            let (rest, at) = (reader.remaining(), at + reader.remaining() - value.len());
+            let mut rest = value[value.len() - rest..].to_vec();
+            rest[at + 6..at + 10].copy_from_slice(&LONG.to_le_bytes());
+            *value = vec![flags];
+            put_varint(value, external);
+            put_varint(value, stored - place.length() as u64 + u64::from(LONG));
+            value.extend_from_slice(&rest);
+            Ok(())
+        })?;
         plainly(forge)
     }),
     lie("body-not-json", |forge| {

@@ -66,6 +66,7 @@ pub const PLANTED: &[Planted] = &[
     bug("long-roots-cut-off", "FOOTER-3 B09", "", "tests/storage"),
     bug("pending-chunks-lost-at-swap", "COMPACT-1", "", "tests/storage"),
     bug("large-commit-flushed-once", "COMMIT-4", "", "tests/storage"),
+    bug("tree-may-lie-behind-its-footer", "CHUNK-2", "rot", "tests/crash_rot.rs"),
     // Damage at rest.
     bug("marker-not-checked", "FILE-2 ROT-4", "rot", "tests/crash_rot.rs"),
     bug("zeros-taken-for-a-chunk", "CHUNK-1 ROT-2", "rot", "tests/crash_rot.rs"),

@@ -144,7 +144,13 @@ impl Patient {
         }
         for group in 0..bytes * 8 / extent.bits {
             let bit = group * extent.bits + random.below(extent.bits);
-            damages.push(Damage::Flip { offset: bit / 8, bit: (bit % 8) as u8 });
+            // Where bits are drawn, those of the blocks' markers would hardly come up.
+            let offset = match group * extent.bits / 8 % BLOCK_BYTES {
+                0 => bit / 8 / BLOCK_BYTES * BLOCK_BYTES,
+                _ => bit / 8,
+            };
+            let offset = if extent.bits == 1 { bit / 8 } else { offset };
+            damages.push(Damage::Flip { offset, bit: (bit % 8) as u8 });
         }
         damages
     }
