@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! spec/*.md                 - **COMMIT-2** ...      defines
-//! src, model, crash-sim     // spec: COMMIT-2       kept here
+//! src, model, crash-sim,
+//! spec                      // spec: COMMIT-2       kept here
 //! tests, unit tests         // spec: COMMIT-2       shown here
 //! crash-sim/src/planted.rs  violates COMMIT-2       shown to be able to fail
 //! spec/untested.md          - COMMIT-2: reason      not shown to be able to fail
@@ -94,7 +95,7 @@ fn read_project() -> Project {
             project.definitions.extend(definitions(&path, &text));
         }
     }
-    for directory in ["src", "model", "crash-sim", "fuzz", "benches", "tests"] {
+    for directory in ["src", "model", "crash-sim", "spec", "fuzz", "benches", "tests"] {
         for file in rust_files(directory) {
             project.citations.extend(mentions(&file, "spec:"));
             project.cases.extend(mentions(&file, "case:"));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::plan::{Answer, Failure, Pages};
+use crate::plan::{Answer, Errno, Failure, Pages};
 use crate::trace::Call;
 
 /// Files and names as programs see them, and what of it would survive a crash.
@@ -183,7 +183,8 @@ impl PageCache {
         let (Some(file), Some(_)) = (self.inodes.get_mut(&inode), self.block) else { return };
         match failure {
             None => file.settle(),
-            Some(Failure { answer: Answer::Lie, .. }) => {}
+            // An interrupted flush is made once more, and finds the pages as they were.
+            Some(Failure { answer: Answer::Lie | Answer::Error(Errno::Interrupted), .. }) => {}
             Some(failure) => {
                 for piece in &mut file.pieces {
                     piece.dirty = false;

@@ -93,6 +93,27 @@ fn subsets(count: usize, seed: u64) -> Box<dyn Iterator<Item = Vec<bool>>> {
     )
 }
 
+/// One of the many ways in which a crash at `scene` can come out under `model`, which must let any
+/// subset survive: each shape of survivors has its turn, also where there are too many to try.
+pub(crate) fn draw(scene: &Scene, model: FaultModel, random: &mut Random) -> Choice {
+    let count = scene.unit_count();
+    let at = random.below(count as u64 + 1) as usize;
+    let keep: Vec<bool> = match random.below(7) {
+        0 => prefix(count, 0),
+        1 => prefix(count, count),
+        2 => with(count, false, &[at]),
+        3 => with(count, true, &[at]),
+        4 => prefix(count, at),
+        5 => prefix(count, at).into_iter().map(|keep| !keep).collect(),
+        _ => (0..count).map(|_| random.next() & 1 == 1).collect(),
+    };
+    let length =
+        |random: &mut Random| model.lengths[random.below(model.lengths.len() as u64) as usize];
+    let lengths = (0..scene.open_files(&keep).max(1)).map(|_| length(random)).collect();
+    let gap = model.gaps[random.below(model.gaps.len() as u64) as usize];
+    Choice { keep, lengths, gap }
+}
+
 fn prefix(count: usize, kept: usize) -> Vec<bool> {
     (0..count).map(|index| index < kept).collect()
 }

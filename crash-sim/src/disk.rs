@@ -40,6 +40,15 @@ pub struct SimDisk {
     state: Arc<Mutex<State>>,
 }
 
+/// How a file came to be in doubt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Badly {
+    /// An append to it, a rewrite or a flush failed.
+    File,
+    /// The flush of the directory failed after the file was renamed to where it is.
+    Name,
+}
+
 struct State {
     cache: PageCache,
     plan: Plan,
@@ -153,6 +162,39 @@ impl SimDisk {
     /// The names on the disk, sorted.
     pub fn names(&self) -> Vec<PathBuf> {
         self.state().cache.names.keys().map(|path| path.to_path_buf()).collect()
+    }
+
+    /// Whether any call so far suffered a fault.
+    pub(crate) fn is_struck(&self) -> bool {
+        self.state().struck.iter().any(|count| *count > 0)
+    }
+
+    /// How many entries the trace has.
+    pub(crate) fn entry_count(&self) -> usize {
+        self.state().trace.len()
+    }
+
+    /// What failed, since the trace had `from` entries, that leaves in doubt what the file now at
+    /// `path` holds or whether it stays there.
+    pub(crate) fn written_badly_since(&self, from: usize, path: &Path) -> Option<Badly> {
+        let state = self.state();
+        let here = state.cache.names.get(path)?;
+        let mut renamed = false;
+        state.trace.get(from..)?.iter().find_map(|entry| {
+            let Entry::Call(call, failure) = entry else { return None };
+            let failed = failure.is_some_and(|failure| failure.is_seen_in(call));
+            match call {
+                Call::Append { inode, .. }
+                | Call::Rewrite { inode, .. }
+                | Call::Sync { inode, .. } => (failed && inode == here).then_some(Badly::File),
+                Call::SyncDir { .. } => (failed && renamed).then_some(Badly::Name),
+                Call::Rename { to, .. } => {
+                    renamed |= !failed && **to == *path;
+                    None
+                }
+                _ => None,
+            }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -13,8 +13,9 @@ use rereduce::mark;
 use crate::choices::choices;
 use crate::fault::{FaultKind, FaultModel, Survival};
 use crate::image::Image;
-use crate::oracle::{Doubt, Recording, record, recover};
+use crate::oracle::recover;
 use crate::plan::Plan;
+use crate::run::{Doubt, Evidence, Recording, record, record_evidence};
 use crate::scene::{Choice, Scene};
 use crate::target::Target;
 use crate::trace::Entry;
@@ -158,7 +159,7 @@ impl Hasher for Identity {
 
 impl Distinct {
     /// Whether this hash is new.
-    fn insert(&self, hash: u64) -> bool {
+    pub(crate) fn insert(&self, hash: u64) -> bool {
         locked(shard(&self.shards, hash)).insert(hash, ()).is_none()
     }
 }
@@ -214,9 +215,51 @@ impl Explorer {
                 return (tally, Some(self.violation(target, ops, None, expected, found)));
             }
         };
+        let (explored, violation) = self.cut(target, ops, &recording, 0);
+        tally.add(&explored);
+        (tally, violation)
+    }
+
+    /// Runs `ops` once with the calls failing that the plan names; with `power`, opens everything
+    /// that a power cut after the first of them could have left.
+    // spec: CRASH-10
+    pub fn endure<T: Target>(
+        &self,
+        target: &T,
+        ops: &[T::Op],
+        power: bool,
+        evidence: &mut Evidence,
+    ) -> (Tally, Option<Violation>) {
+        let tally = Tally { workloads: 1, ..Tally::default() };
+        let recording = match record_evidence(target, ops, self.seed, &self.plan, evidence) {
+            Ok(recording) if power => recording,
+            Ok(_) => return (tally, None),
+            Err(found) => {
+                let expected = "the model's state, or an error where a call failed".to_owned();
+                return (tally, Some(self.violation(target, ops, None, expected, found)));
+            }
+        };
+        let failed = |entry: &Entry| matches!(entry, Entry::Call(_, Some(_)));
+        let first = recording.trace.iter().position(failed).unwrap_or(0);
+        let (mut explored, violation) = self.cut(target, ops, &recording, first);
+        explored.add(&tally);
+        (explored, violation)
+    }
+
+    /// Opens everything that a power cut from entry `first` of the recorded trace on could leave.
+    fn cut<T: Target>(
+        &self,
+        target: &T,
+        ops: &[T::Op],
+        recording: &Recording<T>,
+        first: usize,
+    ) -> (Tally, Option<Violation>) {
+        let mut tally = Tally::default();
         let scenes = Scene::all(&recording.trace, &Image::empty(), self.model);
-        let search = Search::new(self, target, &scenes, &recording);
-        tally.points = scenes.len() as u64;
+        let search = Search::new(self, target, &scenes, recording);
+        let skipped = scenes.partition_point(|scene| scene.entry < first);
+        search.next.store(skipped, Ordering::Relaxed);
+        tally.points = (scenes.len() - skipped) as u64;
         let planted = mark::planted_here();
         std::thread::scope(|scope| {
             let work = || {
@@ -265,7 +308,7 @@ impl Explorer {
         }))
     }
 
-    fn violation<T: Target>(
+    pub(crate) fn violation<T: Target>(
         &self,
         target: &T,
         ops: &[T::Op],
@@ -456,7 +499,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Crash {
-    fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
+    /// The same without what came before and what survived, which cost something to write down.
+    pub(crate) fn brief(point: usize, choice: Choice) -> Crash {
+        let (call, survivors, trace) = (String::new(), Vec::new(), Vec::new());
+        Crash { point, call, choice, survivors, trace }
+    }
+
+    pub(crate) fn new(point: usize, scene: &Scene, trace: &[Entry], choice: Choice) -> Crash {
         Crash {
             point,
             call: trace.get(scene.entry).map_or("the end".to_owned(), Entry::to_string),

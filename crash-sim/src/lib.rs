@@ -19,6 +19,7 @@ mod figures;
 mod forge;
 mod image;
 mod lies;
+mod nested;
 mod oracle;
 mod plan;
 mod planted;
@@ -26,14 +27,19 @@ mod random;
 mod reading;
 mod report;
 mod rotten;
+mod run;
 mod scene;
 mod shrink;
 mod subject;
 mod target;
 mod targets;
 mod trace;
+mod untruths;
 
-pub use campaign::{CAMPAIGNS, Campaign, Cell, Context, expected_cells};
+pub use campaign::{
+    Account, CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    account, expected_cells, run_twice, same_on_any_threads,
+};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
 pub use damage::{AgedFile, Damage, Unit};
 pub use disk::{SECTOR_BYTES, SimDisk};
@@ -41,17 +47,20 @@ pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
 pub use fault::{FaultClass, FaultKind, FaultModel, Gap, KindSet, Length, Survival};
 pub use figures::Figures;
 pub use image::Image;
-pub use oracle::{DATABASE, Doubt, Recording, environment, guarded, record, recover};
+pub use lies::{Answered, Believed, class_of, record_believing, recover_believing};
+pub use nested::{Met, NESTED_DEPTH, NestedTally, NestedViolation, Nesting};
+pub use oracle::{DATABASE, environment, guarded, recover};
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
 pub use planted::{PLANTED, Planted};
 pub use random::{Random, SeededEntropy, StillClock};
 pub use report::{Cost, Counts, Loss, Measure, Measured, Measures, Reply, Seen};
+pub use run::{Doubt, Evidence, Recording, record, record_evidence};
 pub use scene::{Choice, Scene};
 pub use shrink::shrink;
-pub use subject::Subject;
+pub use subject::{Subject, Traced};
 pub use target::{Target, Workload};
 pub use targets::{
-    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
-    OpenKv, StoreOpener,
+    DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,
+    OpenDatabase, OpenKv, StoreOpener,
 };
 pub use trace::{Call, Entry};

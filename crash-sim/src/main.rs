@@ -9,6 +9,9 @@ use std::sync::atomic::Ordering;
 
 use rereduce_crash_sim::{CAMPAIGNS, Context};
 
+/// Arguments of single campaigns that take no value.
+const FLAGS: [&str; 2] = ["nested", "storage"];
+
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
@@ -58,6 +61,10 @@ fn parse(
         };
         if name == "quick" {
             context.quick = true;
+            continue;
+        }
+        if FLAGS.contains(&name) {
+            context.arguments.push((name.to_owned(), String::new()));
             continue;
         }
         let value = arguments.next().ok_or_else(|| format!("--{name} needs a value"))?;

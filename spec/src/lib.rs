@@ -1,9 +1,22 @@
-//! The specification of rereduce: numbered requirements in prose.
+//! The specification of rereduce: numbered requirements in prose, and models that can be explored.
 //!
 //! The pages lie beside this crate as Markdown and are read on their own; here they are as text,
-//! for programs that check them.
+//! for programs that check them. The models are transition systems in plain Rust ([`machine`]):
+//! the commit protocols ([`commit`]), the swap of a compacted file ([`swap`]) and the updater of
+//! views ([`view`]). The tests explore them exhaustively; the [`acceptor`] holds the disk calls of
+//! real runs against the first two. `spec/models.md` tells what they say.
 //!
-//! Invariant: every page of the folder is in [`PAGES`].
+//! Invariant: every page of the folder is in [`PAGES`], and nothing here shares code with the
+//! engine.
+
+pub mod acceptor;
+pub mod commit;
+pub mod machine;
+pub mod swap;
+pub mod view;
+
+#[cfg(test)]
+mod explored;
 
 /// All pages, by file name.
 ///
@@ -23,6 +36,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("documents.md", include_str!("../documents.md")),
     ("file.md", include_str!("../file.md")),
     ("model.md", include_str!("../model.md")),
+    ("models.md", include_str!("../models.md")),
     ("report.md", include_str!("../report.md")),
     ("revtree.md", include_str!("../revtree.md")),
     ("untested.md", include_str!("../untested.md")),

@@ -207,6 +207,24 @@ impl Database {
         self.submit_edits(edits, false)
     }
 
+    /// Makes the edits of several writers in one commit: what [`Database::edit`] does for writers
+    /// that call it at the same moment and meet in one group, in this order. For a server that has
+    /// gathered requests itself, and for tests that need the same group every time.
+    ///
+    /// Each writer gets the answer that it would have got alone after those before it; a document
+    /// that changed gets a new sequence from each writer that changed it.
+    // spec: DB-4
+    pub fn edit_together(&self, writers: Vec<Vec<DocEdit>>) -> Vec<Result<Vec<Result<Rev>>>> {
+        let request = |edits| Request::Edit { edits, replicated: false };
+        let group: Vec<Request> = writers.into_iter().map(request).collect();
+        if group.is_empty() {
+            return Vec::new();
+        }
+        let held = self.queue.exclusive(|| self.run_group(&group));
+        let replies = held.unwrap_or_else(|_| group.iter().map(|_| Err(self.poisoned())).collect());
+        replies.into_iter().map(|reply| reply.map(edited)).collect()
+    }
+
     /// Writes revisions that were made elsewhere, with their ancestors: they are merged into the
     /// revision trees and never conflict. A revision that is known changes nothing.
     ///
@@ -217,10 +235,7 @@ impl Database {
     }
 
     fn submit_edits(&self, edits: Vec<DocEdit>, replicated: bool) -> Result<Vec<Result<Rev>>> {
-        match self.submit(Request::Edit { edits, replicated })? {
-            Reply::Edited(replies) => Ok(replies),
-            _ => unreachable!("an edit is answered by its replies"),
-        }
+        self.submit(Request::Edit { edits, replicated }).map(edited)
     }
 
     /// Removes leaf revisions as if they had never been, with ancestors that no other leaf has.
@@ -356,6 +371,13 @@ impl Database {
     /// is dropped instead loses nothing; the next open checks more.
     pub fn close(&self) -> Result<()> {
         self.file.close()
+    }
+}
+
+fn edited(reply: Reply) -> Vec<Result<Rev>> {
+    match reply {
+        Reply::Edited(replies) => replies,
+        _ => unreachable!("an edit is answered by its replies"),
     }
 }
 

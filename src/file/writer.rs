@@ -266,17 +266,23 @@ impl FileWriter {
     fn write_after_flush(&mut self, footer: Footer) -> Result<Footer> {
         self.pad_to_pair()?;
         let offset = self.end();
-        self.append_pending()?;
-        if !mark::planted("barrier-flush-left-out") {
-            self.flush()?;
-        }
         let footer = with_empty_cover(Footer {
             offset,
             commit_offset: offset,
             cover_from: offset,
             ..footer
         });
-        self.push_pair(&footer);
+        let early = mark::planted("footer-before-its-flush");
+        if early {
+            self.push_pair(&footer);
+        }
+        self.append_pending()?;
+        if !mark::planted("barrier-flush-left-out") {
+            self.flush()?;
+        }
+        if !early {
+            self.push_pair(&footer);
+        }
         self.append_pending()?;
         self.flush()?;
         Ok(footer)
@@ -290,6 +296,11 @@ impl FileWriter {
         let footer =
             self.with_cover_from(Footer { offset, commit_offset: offset, cover_from, ..footer })?;
         self.push_pair(&footer);
+        if mark::planted("flush-moved-before-the-append") {
+            self.flush()?;
+            self.append_pending()?;
+            return Ok(footer);
+        }
         self.append_pending()?;
         if !mark::planted("commit-without-flush") {
             self.flush()?;

@@ -156,6 +156,8 @@ struct Writing {
     writer: FileWriter,
     /// Counts of writers before the last swap or reopen.
     earlier: WriteCounts,
+    /// The directory was flushed since the file got its name.
+    name_flushed: bool,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -172,7 +174,7 @@ impl<R: Roots> CommittedFile<R> {
             Access::Read => None,
             Access::Write => Some(take_lock(&env, path)?),
         };
-        let file = open_or_create(&env, path, &options)?;
+        let (file, created) = open_or_create(&env, path, &options)?;
         let recovered = recover(&file)?;
         let report = recovered.report.clone();
         let file = Arc::new(file);
@@ -180,6 +182,7 @@ impl<R: Roots> CommittedFile<R> {
         let writer = lock.map(|lock| Writing {
             writer: FileWriter::resume(file, &recovered, options.protocol),
             earlier: WriteCounts::default(),
+            name_flushed: created || mark::planted("found-name-trusted"),
             _lock: lock,
         });
         Ok(CommittedFile {
@@ -282,6 +285,10 @@ impl<R: Roots> CommittedFile<R> {
             Ok((Some(roots), value)) => {
                 let mut payload = Vec::new();
                 roots.encode(&mut payload);
+                if let Err(error) = self.flush_name(&mut writing.name_flushed) {
+                    writer.roll_back(savepoint);
+                    return Err(error);
+                }
                 if mark::planted("publish-before-flush") {
                     self.publish_state(writer, &before.cache, roots.clone());
                 }
@@ -308,6 +315,18 @@ impl<R: Roots> CommittedFile<R> {
         Ok((value, writing.writer.file().clone()))
     }
 
+    /// Before the first commit to a file that this handle found: flushes the directory. Whoever
+    /// renamed the file into place may have died before doing so, and a crash would then bring the
+    /// file before it back, or none.
+    // spec: FILE-5
+    fn flush_name(&self, flushed: &mut bool) -> Result<()> {
+        if !*flushed {
+            self.env.disk.sync_dir(&self.path)?;
+            *flushed = true;
+        }
+        Ok(())
+    }
+
     fn publish_state(&self, writer: &FileWriter, cache: &Arc<NodeCache>, roots: R) {
         let file = writer.file().clone();
         let footer = writer.head().cloned();
@@ -326,6 +345,7 @@ impl<R: Roots> CommittedFile<R> {
         let writing = self.writing(&mut guard)?;
         writing.earlier = writing.counts();
         writing.writer = FileWriter::resume(file, &recovered, self.options.protocol);
+        writing.name_flushed = false;
         *locked(&self.recovery) = recovered.report.clone();
         self.published.publish(Arc::new(state));
         Ok(recovered.report)
@@ -415,18 +435,18 @@ fn take_lock(env: &Env, path: &Path) -> Result<Box<dyn DiskLock>> {
     lock.ok_or_else(|| Error::Locked { path: path.to_path_buf() })
 }
 
-/// The file at `path`; a writer that may create makes it if it is missing or unborn.
-fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<OpenFile> {
+/// The file at `path`, and whether it is new: a writer that may create makes it if it is missing
+/// or unborn.
+fn open_or_create(env: &Env, path: &Path, options: &OpenOptions) -> Result<(OpenFile, bool)> {
     let writes = options.access == Access::Write;
+    let create = || Ok((OpenFile::create(env, path, FileId::random(env)?)?, true));
     match OpenFile::open(env, path, options.access) {
-        Ok(file) if file.is_unborn() && writes => OpenFile::create(env, path, FileId::random(env)?),
-        Err(Error::NoSuchFile { .. }) if options.create && writes => {
-            OpenFile::create(env, path, FileId::random(env)?)
-        }
+        Ok(file) if file.is_unborn() && writes => create(),
+        Err(Error::NoSuchFile { .. }) if options.create && writes => create(),
         Err(Error::NotADatabase { .. }) if writes && mark::planted("foreign-file-replaced") => {
-            OpenFile::create(env, path, FileId::random(env)?)
+            create()
         }
-        opened => opened,
+        opened => Ok((opened?, false)),
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct ToyHandle {
     env: Env,
     path: PathBuf,
     file: Box<dyn rereduce::env::DiskFile>,
+    /// Records that readers see: what a failed write may have left is none.
+    shown: usize,
     failed: bool,
 }
 
@@ -163,6 +165,7 @@ impl Toy {
                 if !matches!(self.0, Mistake::NoSync | Mistake::SyncBeforeFooter) {
                     handle.file.sync()?;
                 }
+                handle.shown += 1;
             }
             ToyOp::Copy => {
                 let (records, _) = self.read(&*handle.file)?;
@@ -208,7 +211,8 @@ impl Target for Toy {
             file.rewrite_same(0, &bytes)?;
         }
         file.sync()?;
-        Ok(ToyHandle { env: env.clone(), path: path.to_path_buf(), file, failed: false })
+        let shown = records.len();
+        Ok(ToyHandle { env: env.clone(), path: path.to_path_buf(), file, shown, failed: false })
     }
 
     fn apply(&self, handle: &mut ToyHandle, op: &ToyOp) -> Result<()> {
@@ -220,7 +224,8 @@ impl Target for Toy {
         result
     }
     fn state(&self, handle: &ToyHandle) -> Result<Vec<String>> {
-        Ok(self.read(&*handle.file)?.0.iter().map(|record| runs(record)).collect())
+        let records = self.read(&*handle.file)?.0;
+        Ok(records.iter().take(handle.shown).map(|record| runs(record)).collect())
     }
 
     fn check(&self, _handle: &ToyHandle) -> std::result::Result<(), String> {

@@ -10,7 +10,7 @@ use rereduce::Result;
 use rereduce::db::{Database, DocEdit};
 use rereduce::file::sibling;
 use rereduce_crash_sim::{
-    Entry, FaultKind, FaultModel, Image, Scene, SimDisk, choices, environment,
+    Entry, FaultKind, FaultModel, Image, Plan, Scene, SimDisk, choices, environment,
 };
 
 use crate::compaction::{attach, edit, merge, told};
@@ -244,6 +244,38 @@ pub(crate) fn a_database_that_was_created_is_there_after_a_crash() {
             snapshot_of(kind, image)
         });
         assert!(images > 100, "{images} images");
+    }
+}
+
+// spec: FILE-5
+#[test]
+pub(crate) fn commits_into_a_file_whose_name_only_the_cache_had_survive_a_power_cut() {
+    for kind in KINDS {
+        // The flush of the directory fails: after the creation, then after a compaction.
+        for (nth, existing) in [(1, false), (2, true)] {
+            let disk = SimDisk::new();
+            disk.set_plan(format!("sync_dir {nth} EIO").parse().unwrap());
+            let env = environment(&disk, 1);
+            let mut run = Run::new(disk.clone(), Rows::new());
+            match kind.small().open(&env) {
+                Ok(handle) => {
+                    run.put(&handle, "a", "1");
+                    handle.compact().unwrap_err();
+                    handle.put("b", "1").unwrap_err();
+                }
+                Err(_) => assert!(!existing, "there was nothing to open"),
+            }
+            disk.set_plan(Plan::default());
+            // Whoever opens it next sees the file, and cannot know that its name is not durable.
+            let handle = kind.small().open(&env).unwrap();
+            let before = disk.changes();
+            run.put(&handle, "c", "1");
+            assert_eq!(disk.trace()[disk.trace().len() - 4].to_string(), "sync_dir data");
+            assert_eq!(disk.changes() - before, 3, "directory, append, flush");
+            run.put(&handle, "d", "1");
+            let start = Image::empty();
+            run.crash_everywhere(&start, 40, &mut |image| snapshot_of(kind, image));
+        }
     }
 }
 

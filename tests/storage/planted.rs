@@ -77,6 +77,10 @@ const CRASHES: &[Row] = &[
     ("cover-starts-late", crashes::a_database_that_was_created_is_there_after_a_crash),
     ("create-without-directory-sync", crashes::a_database_that_was_created_is_there_after_a_crash),
     (
+        "found-name-trusted",
+        crashes::commits_into_a_file_whose_name_only_the_cache_had_survive_a_power_cut,
+    ),
+    (
         "leftover-stays",
         crashes::a_compaction_that_died_at_any_write_is_done_again_and_skips_nothing,
     ),

@@ -4,11 +4,14 @@
 //! before, opened and found equal to the model at a commit that may stand there.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use super::{Context, Progress, scripts, subject};
+use super::accounting::{Account, account};
+use super::{Context, Progress, nested, scripts, subject};
 use crate::explore::Tally;
 use crate::fault::{FaultKind, FaultModel};
 use crate::figures::Figures;
+use crate::oracle::DATABASE;
 use crate::target::Workload;
 use crate::targets;
 
@@ -22,6 +25,9 @@ const QUICK_SETS_MAX: usize = 320;
 const GENERATED_OPERATIONS: usize = 12;
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
+    if context.argument("nested").is_some() {
+        return nested::run(context, "crash");
+    }
     let mut work = Vec::new();
     for target in targets::CRASHED {
         for workload in scripts(context, target)? {
@@ -48,7 +54,7 @@ fn explore(
 ) -> Result<Figures, String> {
     let mut explorer = context.explorer(FaultModel::POWER);
     explorer.sets_max = sets_max;
-    let (mut sum, mut failed) = (Tally::default(), 0);
+    let (mut sum, mut books, mut failed) = (Tally::default(), Account::default(), 0);
     let mut shares: BTreeMap<&str, Tally> = BTreeMap::new();
     let progress = Progress::new(context);
     for (target, workload) in work {
@@ -58,6 +64,14 @@ fn explore(
         let done = format!("{} images, {} distinct", sum.images, sum.distinct);
         progress.show(format_args!("{done}, now {target} {}", workload.name));
         let (tally, violation) = subject(target)?.crash(&explorer, workload)?;
+        // A run that went wrong by itself is a violation already.
+        if let Ok(traced) = subject(target)?.traced(context.seed, workload) {
+            let account = account(&traced.entries, &traced.changed, Path::new(DATABASE));
+            for missing in &account.missing {
+                context.say(format_args!("{target} {}: missing {missing}", workload.name));
+            }
+            books.add(account);
+        }
         if context.argument("verbose").is_some() {
             context.say(format_args!("{target} {}: {tally:?}", workload.name));
         }
@@ -88,8 +102,15 @@ fn explore(
             failed += 1;
         }
     }
+    let missing = books.missing.len() as u64;
+    context.say(format_args!(
+        "commits accounted {}, seals {}, renames {}, creations {}, tails {}, missing {missing}",
+        books.commits, books.seals, books.renames, books.creates, books.tails
+    ));
+    figures.count("commits accounted", books.commits);
+    figures.count("missing flushes", missing);
     figures.passed = sum.distinct;
-    figures.failed = failed;
+    figures.failed = failed + missing;
     figures.interrupted = context.stopped();
     Ok(figures)
 }

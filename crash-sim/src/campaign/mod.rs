@@ -3,25 +3,37 @@
 //! Invariant: what a campaign tries depends on its seed and form alone. Time only decides when an
 //! interrupted one stops.
 
+mod accounting;
+mod ace;
 mod checks;
 mod ci;
 mod crash;
 mod footer;
+mod ioerr;
+mod kill;
 mod model;
+mod nested;
 mod planted;
 mod protocols;
 mod replay;
 mod report;
 mod revtree;
 mod rot;
+mod twice;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+pub use accounting::{Account, account};
+pub use ace::{ScopeTally, Sequence, SmallScope};
+pub use kill::SentLog;
 pub use protocols::{Cell, expected_cells};
+pub use twice::{Rerun, run_twice, same_on_any_threads};
+
+use rereduce::mark;
 
 use crate::explore::{Explorer, Violation};
 use crate::fault::FaultModel;
@@ -68,6 +80,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: crash::run,
     },
     Campaign {
+        name: "nested",
+        about: "crash --nested: crashes in the recovery from crashes, to depth 3",
+        in_ci: true,
+        run: |context| nested::run(context, "nested"),
+    },
+    Campaign {
+        name: "ace",
+        about: "every sequence of up to 3 of 18 operations; --storage: of 4 of 8",
+        in_ci: true,
+        run: ace::run,
+    },
+    Campaign {
         name: "protocols",
         about: "which commit protocol survives which kind of disk, with counter-examples",
         in_ci: true,
@@ -84,6 +108,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "a file with everything in it, damaged at rest in every way",
         in_ci: true,
         run: rot::run,
+    },
+    Campaign {
+        name: "ioerr",
+        about: "every disk call of every workload fails in turn, once and for ever",
+        in_ci: true,
+        run: ioerr::run,
     },
     Campaign {
         name: "model",
@@ -104,6 +134,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: planted::run,
     },
     Campaign {
+        name: "twice",
+        about: "every seed twice: the same calls, bytes and answers, on any number of threads",
+        in_ci: true,
+        run: twice::run,
+    },
+    Campaign {
+        name: "kill",
+        about: "the real program, killed at random moments; full and unwritable disks",
+        in_ci: true,
+        run: kill::run,
+    },
+    Campaign {
         name: "report",
         about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
         in_ci: true,
@@ -111,7 +153,8 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "replay",
-        about: "one violation again: --target, --script, --model, --point, --choice, --set, --damage",
+        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set; \
+                or one image of rot: --form, --damage",
         in_ci: false,
         run: replay::run,
     },
@@ -179,6 +222,47 @@ fn scripts(context: &Context, target: &str) -> Result<Vec<Workload>, String> {
     }
     workloads.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(workloads)
+}
+
+/// Does all `jobs` on as many threads as an explorer uses, and adds up what each `work` gave, in an
+/// order that is not that of the jobs. Nothing is begun any more once the user wants to end.
+fn side_by_side<J: Sync, S: Send + Default>(
+    context: &Context,
+    jobs: &[J],
+    shown: impl Fn(usize, &J) -> String + Sync,
+    work: impl Fn(usize, &J, &mut S) -> Result<(), String> + Sync,
+    add: impl Fn(&mut S, S) + Sync,
+) -> Result<S, String> {
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Ok(S::default())));
+    let progress = Progress::new(context);
+    let planted = mark::planted_here();
+    let worker = |shows: bool| {
+        mark::plant(planted);
+        let mut sum = S::default();
+        let done = loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(index).filter(|_| !context.stopped()) else { break Ok(()) };
+            if shows && progress.shown {
+                progress.show(shown(index, job));
+            }
+            if let Err(error) = work(index, job, &mut sum) {
+                break Err(error);
+            }
+        };
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        match (&mut *all, done) {
+            (Ok(all), Ok(())) => add(all, sum),
+            (Ok(_), Err(error)) => *all = Err(error),
+            (Err(_), _) => {}
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..Explorer::new(FaultModel::POWER).threads {
+            scope.spawn(|| worker(false));
+        }
+        worker(true);
+    });
+    all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One line on a terminal that tells how far a campaign is.

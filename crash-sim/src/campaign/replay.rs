@@ -30,12 +30,23 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let subject = subject(needed("target")?)?;
     let plan = context.argument("plan").unwrap_or_default().parse()?;
     let explorer = Explorer { plan, ..context.explorer(model) };
-    let violation = subject.replay(&explorer, &workload, crash)?;
     let mut figures = Figures::new("replay", 1);
     figures.count("workload", 1);
+    let violation = match (context.argument("inner"), crash) {
+        (Some(inner), Some(first)) => {
+            let mut chain = vec![first];
+            for part in inner.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+                let (point, choice) = part.split_once(' ').unwrap_or((part, "keep=none"));
+                let point = point.parse().map_err(|_| format!("--inner {part:?}: no number"))?;
+                chain.push((point, choice));
+            }
+            subject.nest_again(&explorer, &workload, &chain)?.map(|it| it.to_string())
+        }
+        _ => subject.replay(&explorer, &workload, crash)?.map(|it| it.to_string()),
+    };
     match violation {
         Some(violation) => {
-            context.report(&violation);
+            context.say(format_args!("{violation}\n"));
             figures.failed = 1;
         }
         None => figures.passed = 1,

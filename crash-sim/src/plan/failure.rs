@@ -280,6 +280,16 @@ impl Failure {
         }
     }
 
+    /// Whether the caller of the seam gets an error: not from a lie, nor where the call is made
+    /// once more or gone on with.
+    pub(crate) fn is_seen_in(&self, call: &Call) -> bool {
+        match self.error() {
+            Some(Errno::Interrupted) => !call.is_restarted(),
+            Some(_) => true,
+            None => self.answer == Answer::ShortWrite && self.written == 0,
+        }
+    }
+
     /// The kind of fault that `call` suffers when it goes wrong in this way.
     pub fn kind(&self, call: &Call) -> FaultKind {
         let is_flush = matches!(call, Call::Sync { .. } | Call::SyncDir { .. });

@@ -165,13 +165,19 @@ impl<R: Roots> CommittedFile<R> {
         let mut payload = Vec::new();
         copied.encode(&mut payload);
         into.number_next(now.number());
+        let early = mark::planted("rename-before-flush");
+        if early {
+            self.rename_over(target, writing, &now)?;
+        }
         into.commit(&payload)?;
         into.seal()?;
         // spec: COMPACT-6
         if !mark::planted("permissions-not-kept") {
             into.file().copy_attributes(&self.path)?;
         }
-        self.rename_over(target, writing, &now)?;
+        if !early {
+            self.rename_over(target, writing, &now)?;
+        }
         let cache = match mark::planted("swap-keeps-the-cache") {
             true => now.cache.clone(),
             false => Arc::new(NodeCache::new(self.options.cache_bytes)),
@@ -187,6 +193,7 @@ impl<R: Roots> CommittedFile<R> {
         writing.earlier = writing.counts();
         self.publish_state(&into, &cache, copied);
         writing.writer = into;
+        writing.name_flushed = synced.is_ok();
         synced
     }
 
