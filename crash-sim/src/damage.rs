@@ -21,7 +21,7 @@ use rereduce::file::BLOCK_BYTES;
 
 use crate::disk::SECTOR_BYTES;
 use crate::fault::FaultKind;
-use crate::untruths;
+use crate::lies;
 
 /// A file, and what it held after each of its commits.
 ///
@@ -185,7 +185,7 @@ impl Damage {
                 Ok(vec![(inside(unit)?, unit.of(file.before(commit)))])
             }
             Damage::Lie(name) => {
-                let told = untruths::find(name)?.tell(bytes)?;
+                let told = lies::find(name)?.tell(bytes)?;
                 Ok(vec![(bytes.len() as u64, told[bytes.len()..].to_vec())])
             }
         }
@@ -270,7 +270,7 @@ impl FromStr for Damage {
             ["stale", unit, commit] => {
                 Ok(Damage::Stale { unit: unit.parse()?, commit: number(commit)? })
             }
-            ["lie", name] => untruths::find(name).map(|lie| Damage::Lie(lie.name)),
+            ["lie", name] => lies::find(name).map(|lie| Damage::Lie(lie.name)),
             _ => Err(format!(
                 "{text:?} is no damage: expected flip, zero, swap, misdirect, stale or lie"
             )),

@@ -5,8 +5,8 @@
 
 use crate::campaign::Rerun;
 use crate::explore::{Explorer, Tally, Violation};
+use crate::false_success::class_of;
 use crate::fault::FaultClass;
-use crate::lies::class_of;
 use crate::nested::{Met, NestedTally, NestedViolation, Nesting};
 use crate::plan::Plan;
 use crate::report::Measure;

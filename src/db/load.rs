@@ -47,8 +47,9 @@ impl Record {
         };
         let mut reader = Reader::new(bytes);
         let tree = DocTree::decode(&mut reader).filter(|_| reader.is_empty());
-        let tree = tree
-            .filter(|tree| tree.is_deleted() == parts.deleted && Sizes::of(tree) == parts.sizes);
+        let tree = tree.filter(|tree| {
+            tree.is_deleted() == parts.deleted && Sizes::of(&tree.leaves()) == parts.sizes
+        });
         let tree = tree.ok_or_else(|| wrong("a revision tree that agrees with its record"))?;
         Ok(Record { seq: parts.seq, tree })
     }

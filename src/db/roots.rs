@@ -99,10 +99,14 @@ impl DocCounts {
     /// The form in inner nodes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for number in [self.live, self.deleted, self.external_bytes, self.stored_bytes] {
-            put_varint(&mut out, number);
-        }
+        self.put(&mut out);
         out
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for number in [self.live, self.deleted, self.external_bytes, self.stored_bytes] {
+            put_varint(out, number);
+        }
     }
 
     /// Reads the form in inner nodes; empty bytes are the counts of nothing.
@@ -146,13 +150,13 @@ impl Reducer for CountDocs {
                 stored_bytes: sizes.stored,
             });
         }
-        out.extend_from_slice(&sum.encode());
+        sum.put(out);
         Ok(())
     }
 
     fn rereduce(&self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
         let parts = parts.iter().filter_map(|part| DocCounts::decode(part));
-        out.extend_from_slice(&parts.fold(DocCounts::default(), DocCounts::add).encode());
+        parts.fold(DocCounts::default(), DocCounts::add).put(out);
         Ok(())
     }
 }

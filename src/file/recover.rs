@@ -223,7 +223,7 @@ fn next_or_planted_skip<'a>(blocks: &'a mut BackwardBlocks<'_>) -> Result<Option
 
 /// Whether the bytes in the footer's cover are those that were written.
 pub(super) fn cover_checks_out(file: &OpenFile, footer: &Footer) -> Result<bool> {
-    if mark::planted("cover-not-checked") {
+    if mark::planted("cover-not-checked") || mark::planted("checksums-of-data-ignored") {
         return Ok(true);
     }
     let mut cover = Footer::begin_cover(footer.file, footer.number);

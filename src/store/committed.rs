@@ -152,6 +152,9 @@ pub(crate) struct CommittedFile<R> {
     recovery: Mutex<RecoveryReport>,
 }
 
+/// Room for the roots of one commit.
+const PAYLOAD_BYTES_EXPECTED: usize = 256;
+
 struct Writing {
     writer: FileWriter,
     /// Counts of writers before the last swap or reopen.
@@ -283,7 +286,7 @@ impl<R: Roots> CommittedFile<R> {
                 Ok(value)
             }
             Ok((Some(roots), value)) => {
-                let mut payload = Vec::new();
+                let mut payload = Vec::with_capacity(PAYLOAD_BYTES_EXPECTED);
                 roots.encode(&mut payload);
                 if let Err(error) = self.flush_name(&mut writing.name_flushed) {
                     writer.roll_back(savepoint);

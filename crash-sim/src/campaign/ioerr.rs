@@ -198,7 +198,7 @@ impl Job<'_> {
         match *self.fault {
             PlanItem::Fault(fault) => Some(Plan::default().and(Fault { nth, ..fault })),
             PlanItem::Quota(bytes) => (nth == 1).then(|| Plan::default().quota(bytes)),
-            // Rot strikes no call; the campaign `rot` is about it.
+            // Damage at rest strikes no call.
             PlanItem::Damage(_) => None,
         }
     }

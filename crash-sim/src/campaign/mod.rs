@@ -153,8 +153,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "replay",
-        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set; \
-                or one image of rot: --form, --damage",
+        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set, --damage",
         in_ci: false,
         run: replay::run,
     },

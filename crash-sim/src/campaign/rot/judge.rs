@@ -14,9 +14,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::patient::{Expected, Patient};
 use crate::damage::Damage;
+use crate::lies;
 use crate::oracle::DATABASE;
 use crate::reading::Reading;
-use crate::untruths;
 
 /// What became of one image.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(super) struct Outcome {
 /// Whether readers must notice damage by themselves.
 pub(super) fn must_show(damages: &[Damage]) -> bool {
     damages.iter().any(|damage| match damage {
-        Damage::Lie(name) => untruths::find(name).is_ok_and(|lie| lie.shows),
+        Damage::Lie(name) => lies::find(name).is_ok_and(|lie| lie.shows),
         _ => false,
     })
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use super::{Context, Progress, scripts};
 use crate::damage::Damage;
+use crate::fault::FaultKind;
 use crate::figures::Figures;
 use crate::plan::Plan;
 use crate::target::Workload;
@@ -60,6 +61,23 @@ pub(super) fn check(context: &Context) -> Result<(), String> {
     let context = Context { loud: false, arguments: Vec::new(), ..context.clone() };
     let figures = explore(&context, &Workload::parse("small", SMALL_SCRIPT)?, SMALL)?;
     if figures.failed == 0 { Ok(()) } else { Err(figures.to_string()) }
+}
+
+/// The small form of one kind of damage.
+pub(super) fn check_kind(context: &Context, kind: FaultKind) -> Result<(), String> {
+    let context = Context { loud: false, arguments: Vec::new(), ..context.clone() };
+    let mut tally = Tally::default();
+    for sealed in [false, true] {
+        let patient = Patient::grow(&context, &Workload::parse("small", SMALL_SCRIPT)?, sealed)?;
+        let mut damages = patient.damages(context.seed, SMALL);
+        damages.retain(|damage| damage.kind() == kind);
+        tally.add(patient.all(&context, &damages, &|_| {}));
+    }
+    match (tally.passed, tally.failed) {
+        (0, 0) => Err(format!("no image shows {kind}")),
+        (_, 0) => Ok(()),
+        (_, failed) => Err(format!("{kind}: {failed} images are judged wrong")),
+    }
 }
 
 /// One image again, from the command that it was printed with.

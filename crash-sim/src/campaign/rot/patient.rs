@@ -20,13 +20,13 @@ use super::{Extent, Tally, locked};
 use crate::damage::{AgedFile, Damage, Unit};
 use crate::disk::{SECTOR_BYTES, SimDisk};
 use crate::forge::{field, footers, newest_footer, number_at};
+use crate::lies::LIES;
 use crate::oracle::{DATABASE, environment, guarded};
 use crate::random::{Random, SeededEntropy, StillClock};
 use crate::reading::{Answer, Question, Rotting};
 use crate::rotten::RottenDisk;
 use crate::target::{Target, Workload};
 use crate::targets::{DatabaseTarget, KvTarget, StoreOpener};
-use crate::untruths::LIES;
 
 /// Threads that share the images.
 const THREADS: usize = 2;
