@@ -13,7 +13,7 @@ use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::{Edit, RevPath};
 
 use super::model::PROFILES;
-use super::{Context, footer as footers, revtree, scripts, subject};
+use super::{Context, collate, footer as footers, revtree, scripts, subject};
 use crate::disk::SimDisk;
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
@@ -42,6 +42,7 @@ pub(super) fn all() -> Vec<Check> {
         Check { name: "compaction", run: compaction },
         Check { name: "writer", run: compaction_beside_a_writer },
         Check { name: "revtree", run: |_| revtree::check(REVTREE_NODES, &mut |_| true).map(drop) },
+        Check { name: "collate", run: collate::sample },
     ]
 }
 
