@@ -2,9 +2,11 @@
 //! all keys that begin alike.
 //!
 //! ```text
-//!   16 14 8431 80 14 8436 c0 00 | "doc" ...
-//!   └─── split: the key ──────┘   the rest
-//!   └ level 1 ──┘                 └ next sibling of it: 16 14 8431 81
+//!   [1, 7]
+//!
+//!   16 14 84 33 00 14 84 35 c0 00 | document's id
+//!   └──── split: the key ───────┘   the rest
+//!   └ cut at level 1 ┘              its next sibling: 16 14 84 33 01
 //! ```
 //!
 //! Invariant: whatever the bytes are, nothing here panics, recurses, or looks at a byte twice.

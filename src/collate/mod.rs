@@ -2,15 +2,14 @@
 //! order in which CouchDB's views show them.
 //!
 //! ```text
-//!   ["a", 7, {}]  in the Unicode collation
+//!   ["a", 7, {}] in the Unicode collation
 //!
-//!   16 | 15 2a 01 05 01 05 00 | 14 84 36 c0 | 17 00 | 00
-//!   │    │  └ ICU's sort key ┘  │  └ exact ┘  └────┤    └ end of the array
-//!   │    └ string, ended by 00  └ number           └ object, nothing in it
-//!   └ array
-//!
-//!   └──────────── cut at level 1 ┘             16 15 2a 01 05 01 05 01   its next sibling
-//!   └──────────────────── cut at level 2 ────┘
+//!   16 15 2b 01 05 01 05 00 14 84 35 c0 17 00 00
+//!   │  └ string, ICU's key ┘└ number ─┘ │  │  └ the array ends
+//!   └ array                             │  └ the object ends
+//!                                       └ object
+//!   └─── cut at level 1 ──┘                         16 15 2b 01 05 01 05 01 is its next sibling
+//!   └─── cut at level 2 ──────────────┘
 //! ```
 //!
 //! A value is a tag, which orders the types among themselves, and its content. What ends with a

@@ -65,7 +65,8 @@ pub(super) fn write(number: &Number, out: &mut Vec<u8>) {
 fn scaled(negative: bool, digits: &[u8], scale: i64, out: &mut Vec<u8>) {
     let byte = |index: usize| digits.get(index).copied().unwrap_or(0);
     let is_set = |byte: &u8| *byte != 0;
-    let (Some(first), Some(last)) = (digits.iter().position(is_set), digits.iter().rposition(is_set))
+    let (Some(first), Some(last)) =
+        (digits.iter().position(is_set), digits.iter().rposition(is_set))
     else {
         return out.extend_from_slice(&ZERO.to_be_bytes());
     };
