@@ -275,7 +275,7 @@ pub fn json(input: &[u8]) {
 pub fn sort_key(input: &[u8]) {
     let orders = [(Collation::Unicode, compare_unicode as Order), (Collation::Raw, compare_raw)];
     let lines = input.split(|byte| *byte == b'\n').filter_map(|line| Json::parse(line).ok());
-    let values: Vec<Json> = lines.take(8).collect();
+    let values: Vec<Json> = lines.take(4).collect();
     for (collation, order) in orders {
         takes_apart(collation, input);
         let key = |value: &Json| {
