@@ -124,35 +124,44 @@ const BUFFER_BYTES: usize = 1024;
 
 struct TermHasher {
     md5: Md5,
-    buffer: Vec<u8>,
+    buffer: [u8; BUFFER_BYTES],
+    /// Bytes in the buffer.
+    held: usize,
 }
 
 impl TermHasher {
     fn new() -> TermHasher {
-        TermHasher { md5: Md5::new(), buffer: Vec::with_capacity(BUFFER_BYTES) }
+        TermHasher { md5: Md5::new(), buffer: [0; BUFFER_BYTES], held: 0 }
     }
 
     fn finish(mut self) -> Digest {
-        self.md5.update(&self.buffer);
+        self.hash_buffer();
         Digest(self.md5.finalize().into())
     }
 
     #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            return self.hash_buffer_and(bytes);
+        match self.buffer.get_mut(self.held..self.held + bytes.len()) {
+            Some(free) => {
+                free.copy_from_slice(bytes);
+                self.held += bytes.len();
+            }
+            None => self.hash_buffer_and(bytes),
         }
-        self.buffer.extend_from_slice(bytes);
     }
 
     #[cold]
     fn hash_buffer_and(&mut self, bytes: &[u8]) {
-        self.md5.update(&self.buffer);
-        self.buffer.clear();
+        self.hash_buffer();
         if bytes.len() > BUFFER_BYTES {
             return self.md5.update(bytes);
         }
-        self.buffer.extend_from_slice(bytes);
+        self.bytes(bytes);
+    }
+
+    fn hash_buffer(&mut self) {
+        self.md5.update(self.buffer.get(..self.held).unwrap_or_default());
+        self.held = 0;
     }
 
     fn value(&mut self, json: &Json) {

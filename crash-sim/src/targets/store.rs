@@ -44,6 +44,19 @@ impl Default for StoreOpener {
     }
 }
 
+impl StoreOpener {
+    /// The options as the engine takes them.
+    pub fn options(&self) -> StoreOptions {
+        StoreOptions {
+            protocol: self.protocol,
+            tree: TreeOptions { fan_out_max: self.fan_out_max, ..TreeOptions::default() },
+            reducer: Arc::new(CountAndSum),
+            cache_bytes: self.cache_bytes,
+            ..StoreOptions::default()
+        }
+    }
+}
+
 impl KvOpener for StoreOpener {
     fn name(&self) -> &'static str {
         "store"
@@ -80,14 +93,7 @@ impl KvOpener for StoreOpener {
     }
 
     fn open(&self, env: &Env, path: &Path) -> Result<Box<dyn KvHandle>> {
-        let options = StoreOptions {
-            protocol: self.protocol,
-            tree: TreeOptions { fan_out_max: self.fan_out_max, ..TreeOptions::default() },
-            reducer: Arc::new(CountAndSum),
-            cache_bytes: self.cache_bytes,
-            ..StoreOptions::default()
-        };
-        Ok(Box::new(StoreHandle(Store::open(env.clone(), path, options)?)))
+        Ok(Box::new(StoreHandle(Store::open(env.clone(), path, self.options())?)))
     }
 }
 
