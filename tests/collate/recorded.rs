@@ -121,8 +121,8 @@ impl View {
         (shown, self.collation.level_cut(&row.bytes, level).unwrap())
     }
 
-    /// The groups of a range. Of a key that was asked for by itself a group shows that key, of others
-    /// its first row's.
+    /// The groups of a range. A group of a key that was asked for by itself shows that key, others
+    /// show their first row's.
     fn reduced(&self, rows: &[&Row], level: usize, asked: Option<&Json>) -> Vec<Json> {
         if level == 0 {
             let count = Json::from(rows.len() as i64);
