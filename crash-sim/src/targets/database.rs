@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
-use rereduce::btree::TreeOptions;
-use rereduce::db::{Database, DatabaseOptions, DbSnapshot, DocEdit};
+use rereduce::btree::{Rule, TreeOptions, Violation};
+use rereduce::db::{Database, DatabaseOptions, DbRule, DbSnapshot, DocEdit};
 use rereduce::doc::{Attachment, AttachmentDraft, AttachmentSource, Document, Encoding};
 use rereduce::env::Env;
 use rereduce::file::Protocol;
@@ -313,8 +313,18 @@ impl DbHandle for Handle {
     }
 
     fn check(&self) -> Option<Result<()>> {
-        Some(self.0.snapshot().and_then(|snapshot| snapshot.check()).map(|checked| {
+        let checked = self.0.snapshot().and_then(|snapshot| snapshot.check());
+        Some(checked.and_then(|checked| {
+            let damage = checked.violations.iter().find_map(|violation| match &violation.rule {
+                DbRule::Damaged(error) => Some(error),
+                DbRule::Tree(Violation { rule: Rule::Damaged(error), .. }) => Some(error),
+                _ => None,
+            });
+            if let Some(error) = damage {
+                return Err(error.clone());
+            }
             assert!(checked.is_sound(), "rules broken: {:?}", checked.violations);
+            Ok(())
         }))
     }
 }

@@ -44,6 +44,8 @@ pub struct OpenDatabase {
     engine: Option<Handle>,
     /// Another process that only reads, and stays.
     reader: Option<Handle>,
+    /// Whether a write failed: what is in the file then may be what the writer never shows.
+    in_doubt: bool,
     slots: BTreeMap<Slot, (Box<dyn DbView>, DatabaseState)>,
 }
 
@@ -323,30 +325,8 @@ impl OpenDatabase {
     }
 }
 
-impl Target for DatabaseTarget {
-    type Op = DbStep;
-    type State = DatabaseState;
-    type Handle = OpenDatabase;
-
-    fn name(&self) -> &'static str {
-        "db"
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
-        self.0.set(key, value)
-    }
-
-    fn settings(&self) -> Vec<String> {
-        self.0.settings()
-    }
-
-    fn open(&self, env: &Env, path: &Path) -> Result<OpenDatabase> {
-        let engine = Some(self.0.open_writer(env, path)?);
-        let (env, path, slots) = (env.clone(), path.to_path_buf(), BTreeMap::new());
-        Ok(OpenDatabase { env, path, compaction: None, engine, reader: None, slots })
-    }
-
-    fn apply(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
+impl DatabaseTarget {
+    fn take(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
         let op = match step {
             DbStep::Writers(writers) => return handle.write_together(writers),
             DbStep::Compacting => {
@@ -407,6 +387,37 @@ impl Target for DatabaseTarget {
         }
         Ok(())
     }
+}
+
+impl Target for DatabaseTarget {
+    type Op = DbStep;
+    type State = DatabaseState;
+    type Handle = OpenDatabase;
+
+    fn name(&self) -> &'static str {
+        "db"
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
+        self.0.set(key, value)
+    }
+
+    fn settings(&self) -> Vec<String> {
+        self.0.settings()
+    }
+
+    fn open(&self, env: &Env, path: &Path) -> Result<OpenDatabase> {
+        let engine = Some(self.0.open_writer(env, path)?);
+        let (env, path, slots) = (env.clone(), path.to_path_buf(), BTreeMap::new());
+        let (compaction, reader) = (None, None);
+        Ok(OpenDatabase { env, path, compaction, engine, reader, in_doubt: false, slots })
+    }
+
+    fn apply(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
+        let done = self.take(handle, step);
+        handle.in_doubt |= done.is_err();
+        done
+    }
 
     fn state(&self, handle: &OpenDatabase) -> Result<DatabaseState> {
         let mut state = read(&*handle.engine()?.view()?)?;
@@ -422,7 +433,7 @@ impl Target for DatabaseTarget {
         let view = engine.view().map_err(failed)?;
         let newest = read(&*view).map_err(failed)?;
         compare_db(&newest, &*view)?;
-        if let Some(reader) = &handle.reader {
+        if let (Some(reader), false) = (&handle.reader, handle.in_doubt) {
             let seen = reader.view().and_then(|view| read(&*view)).map_err(failed)?;
             if seen != newest {
                 let (seen, newest) = (DatabaseState(seen), DatabaseState(newest));

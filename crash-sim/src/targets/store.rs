@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rereduce::Result;
-use rereduce::btree::TreeOptions;
+use rereduce::btree::{Rule, TreeOptions};
 use rereduce::env::Env;
 use rereduce::file::Protocol;
 use rereduce::kv::{KvSnapshot, OrderedKv};
@@ -162,9 +162,17 @@ impl KvHandle for StoreHandle {
 
     fn check(&self) -> Option<Result<()>> {
         let checked = self.0.snapshot().and_then(|snapshot| snapshot.check());
-        // A tree that breaks its own rules is a bug of the engine, which the oracle reports.
-        Some(checked.map(|checked| {
+        Some(checked.and_then(|checked| {
+            let damage = checked.violations.iter().find_map(|violation| match &violation.rule {
+                Rule::Damaged(error) => Some(error),
+                _ => None,
+            });
+            if let Some(error) = damage {
+                return Err(error.clone());
+            }
+            // A tree that breaks its own rules is a bug of the engine, which the oracle reports.
             assert!(checked.violations.is_empty(), "tree rules broken: {:?}", checked.violations);
+            Ok(())
         }))
     }
 }
