@@ -17,7 +17,7 @@ static ALLOCATED: Cap<System> = Cap::new(System, usize::MAX);
 /// on.
 const ALLOCATED_BYTES_MAX: usize = 1 << 20;
 
-/// Mutations of each file of the corpus; fewer of whole databases, lists of keys and histories, which
+/// Mutations of each file of the corpus, and of whole databases, lists of keys and histories, which
 /// take longer.
 const MUTATIONS: u64 = 10_000;
 const DATABASES: u64 = 1_000;
