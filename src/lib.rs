@@ -10,6 +10,7 @@
 //! | [`mod@env`] | the seams to the outside: disk, clock, randomness |
 //! | [`commit_queue`], [`publish`] | group commit; handing the committed state to readers |
 //! | [`checksum`], [`codec`] | checksums; bounded reading and writing of integers and strings |
+//! | [`collate`] | the keys of views as bytes, in CouchDB's order |
 //! | [`kv`], [`reduce`] | the seams for other engines and for what trees sum up |
 //! | [`mod@file`] | the append-only file: blocks, chunks, footers, protocols, recovery, history |
 //! | [`btree`] | the copy-on-write B+tree with reductions, as a value |
@@ -39,6 +40,8 @@ pub mod publish;
 
 pub mod checksum;
 pub mod codec;
+
+pub mod collate;
 
 pub mod kv;
 pub mod reduce;

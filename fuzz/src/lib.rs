@@ -6,6 +6,7 @@
 //! Invariant: a target never panics, never loops, and never allocates more than the size of its
 //! input plus a constant, whatever the input is.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use rereduce::btree::{CachedNodes, Node, NodeCache, Shape, Tree, TreeOptions};
 use rereduce::checksum::{Cover, crc32c};
 use rereduce::codec::Reader;
+use rereduce::collate::{Collation, next_sibling};
 use rereduce::db::{Database, DatabaseOptions, DbSnapshot};
 use rereduce::doc::write_stored;
 use rereduce::env::{Entropy, Env, MemoryDisk};
@@ -23,13 +25,15 @@ use rereduce::kv::{KvSnapshot, OrderedKv};
 use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::{Direction, Edit, Json, KeyRange};
 use rereduce::{ErrorClass, Result};
-use rereduce_model::{KvEngine, KvHandle, KvHistory, check_kv_history};
+use rereduce_model::{
+    KvEngine, KvHandle, KvHistory, check_kv_history, compare_raw, compare_unicode,
+};
 
 /// A target: a function of its input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of `NAME` is in `fuzz/corpus/NAME`.
-pub const TARGETS: [(&str, Target); 7] = [
+pub const TARGETS: [(&str, Target); 8] = [
     ("chunk", chunk),
     ("database", database),
     ("file", file),
@@ -37,6 +41,7 @@ pub const TARGETS: [(&str, Target); 7] = [
     ("json", json),
     ("node", node),
     ("operations", operations),
+    ("sort_key", sort_key),
 ];
 
 /// A pointer made of the input's first bytes, into chunks that hold the rest of it: it is refused,
@@ -262,6 +267,51 @@ pub fn json(input: &[u8]) {
             assert!(Json::parse(value.to_string().as_bytes()).is_ok(), "what is shown can be read");
         }
         Err(error) => assert_eq!(error.class(), ErrorClass::BadInput, "{error}"),
+    }
+}
+
+/// Lines of JSON text: the sort keys of each two values are in the order of the model. The input
+/// itself, as if it were a sort key, is taken apart or refused.
+pub fn sort_key(input: &[u8]) {
+    let orders = [(Collation::Unicode, compare_unicode as Order), (Collation::Raw, compare_raw)];
+    let lines = input.split(|byte| *byte == b'\n').filter_map(|line| Json::parse(line).ok());
+    let values: Vec<Json> = lines.take(4).collect();
+    for (collation, order) in orders {
+        takes_apart(collation, input);
+        let key = |value: &Json| {
+            let mut key = Vec::new();
+            collation.sort_key(value, &mut key);
+            key
+        };
+        let keys: Vec<Vec<u8>> = values.iter().map(key).collect();
+        for (one, left) in values.iter().zip(&keys) {
+            for (two, right) in values.iter().zip(&keys) {
+                assert_eq!(left.cmp(right), order(one, two), "{collation:?}: {one} {two}");
+                let row = [&left[..], right].concat();
+                assert_eq!(collation.split(&row), Some((&left[..], &right[..])));
+                takes_apart(collation, &row);
+            }
+        }
+    }
+}
+
+/// How a collation orders two values.
+type Order = fn(&Json, &Json) -> Ordering;
+
+/// Bytes begin with a key or they do not; its cuts begin them too, and each ends below a sibling.
+fn takes_apart(collation: Collation, bytes: &[u8]) {
+    let split = collation.split(bytes);
+    if let Some((key, rest)) = split {
+        assert_eq!(key.len() + rest.len(), bytes.len());
+        assert_eq!(collation.split(key), Some((key, &[][..])));
+    }
+    for level in 1..4 {
+        let Some(cut) = collation.level_cut(bytes, level) else {
+            assert!(split.is_none(), "a key has cuts");
+            continue;
+        };
+        assert!(bytes.starts_with(cut));
+        assert!(next_sibling(cut).is_some_and(|sibling| bytes < sibling.as_slice()));
     }
 }
 

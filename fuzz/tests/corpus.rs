@@ -17,7 +17,8 @@ static ALLOCATED: Cap<System> = Cap::new(System, usize::MAX);
 /// on.
 const ALLOCATED_BYTES_MAX: usize = 1 << 20;
 
-/// Mutations of each file of the corpus, and of whole databases and histories, which take longer.
+/// Mutations of each file of the corpus, and of whole databases, lists of keys and histories, which
+/// take longer.
 const MUTATIONS: u64 = 10_000;
 const DATABASES: u64 = 1_000;
 const HISTORIES: u64 = 300;
@@ -67,7 +68,7 @@ fn no_target_panics_or_takes_more_memory_than_its_input_is_worth() {
     for (name, target) in TARGETS {
         let mutations = match name {
             "operations" => HISTORIES,
-            "database" => DATABASES,
+            "database" | "sort_key" => DATABASES,
             _ => MUTATIONS,
         };
         let mut count = 0;

@@ -3,11 +3,13 @@
 //! ```text
 //!   vocabulary (KvOp, DbOp)  ──>  generate_*   histories from seeds, bytes, quickcheck, proptest
 //!   kv, db, revtree          the model's states: maps, lists of commits, sets of paths
+//!   collate                  the order of a view's keys
 //!   check_*                  play a history against an engine and the model, compare, shrink
 //! ```
 //!
 //! Invariant: the model shares words with the engine, and no algorithm: its state files import
-//! `rereduce::vocabulary` and `std` alone, the checkers also the seams and the error type.
+//! `rereduce::vocabulary` and `std` alone (the order of strings is the collator's), the checkers
+//! also the seams and the error type.
 //!
 //! (spec: MODEL-5)
 //!
@@ -85,6 +87,7 @@ mod check_kv;
 mod check_revtree;
 mod check_stop;
 mod choices;
+mod collate;
 mod db;
 mod generate_db;
 mod generate_kv;
@@ -105,6 +108,7 @@ pub use check_revtree::{
     revtree_campaign_share,
 };
 pub use choices::{Bytes, Choices, Seeded};
+pub use collate::{compare_raw, compare_unicode};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
 pub use generate_db::{DbHistory, db_history, db_history_of_seed, simpler as simpler_db};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};

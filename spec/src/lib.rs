@@ -30,6 +30,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("assumptions.md", include_str!("../assumptions.md")),
     ("btree.md", include_str!("../btree.md")),
     ("cli.md", include_str!("../cli.md")),
+    ("collate.md", include_str!("../collate.md")),
     ("concurrency.md", include_str!("../concurrency.md")),
     ("database.md", include_str!("../database.md")),
     ("deviations.md", include_str!("../deviations.md")),

@@ -7,6 +7,7 @@ mod accounting;
 mod ace;
 mod checks;
 mod ci;
+mod collate;
 mod crash;
 mod footer;
 mod ioerr;
@@ -126,6 +127,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "every small revision tree in every order of arrival",
         in_ci: true,
         run: revtree::run,
+    },
+    Campaign {
+        name: "collate",
+        about: "the keys of views: laws of order on all triples of 220 values, against the model",
+        in_ci: true,
+        run: collate::run,
     },
     Campaign {
         name: "planted",

@@ -25,7 +25,7 @@ use std::path::Path;
 use rereduce::db::{Database, DatabaseOptions};
 use rereduce::store::{Store, StoreOptions};
 
-use super::{Context, footer, revtree, rot};
+use super::{Context, collate, footer, revtree, rot};
 use crate::disk::SimDisk;
 use crate::fault::FaultKind;
 use crate::image::Image;
@@ -80,6 +80,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("texts", "texts", texts::read_and_print),
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
+    check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
     check("kind-3", "explorer", |context| kinds::alone(context, FaultKind::DroppedWrite)),
