@@ -23,8 +23,12 @@ use crate::codec::{Reader, put_bytes, put_varint};
 use crate::mark;
 use crate::vocabulary::{BigInteger, Number};
 
-/// Exponents of stored sums lie between plus and minus this; a document's numbers stay far below.
-const EXPONENT_MAX: i64 = 1 << 24;
+/// No stored sum has a higher exponent: a number has at most 100,000 digits, and its square twice as
+/// many.
+const EXPONENT_MAX: i64 = 700_000;
+
+/// Nor a lower one: it is that of the square of the smallest double.
+const EXPONENT_MIN: i64 = 2 * DOUBLE_EXPONENT_MIN;
 
 /// Bits of a double's mantissa.
 const DOUBLE_BITS: i64 = 53;
@@ -104,7 +108,11 @@ impl Exact {
                 let value = big(value);
                 self.add_big(&(&value * &value), 0);
             }
-            Number::Float(value) if (value * value).is_finite() => self.add_float(value * value),
+            Number::Float(value)
+                if (value * value).is_finite() && !mark::planted("stats-square-unrounded") =>
+            {
+                self.add_float(value * value);
+            }
             Number::Float(value) => {
                 let (mantissa, exponent) = parts(*value);
                 self.float_count += 1;
@@ -263,7 +271,7 @@ impl Exact {
         let float_count = reader.varint()?;
         let exponent = unzigzag(reader.varint()?);
         let bytes = reader.bytes()?;
-        if !(-EXPONENT_MAX..=EXPONENT_MAX).contains(&exponent) {
+        if !(EXPONENT_MIN..=EXPONENT_MAX).contains(&exponent) {
             return None;
         }
         let mantissa = if bytes.len() <= size_of::<i128>() {

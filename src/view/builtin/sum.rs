@@ -203,9 +203,12 @@ impl Sum {
     }
 
     /// Reads a stored form.
+    // spec: REDUCE-14
     pub(super) fn decode(bytes: &[u8]) -> Result<Sum> {
         let mut reader = Reader::new(bytes);
-        let sum = Sum::read(&mut reader).filter(|_| reader.is_empty());
+        let ends =
+            |reader: &Reader<'_>| reader.is_empty() || mark::planted("sum-trailing-bytes-ignored");
+        let sum = Sum::read(&mut reader).filter(|_| ends(&reader));
         sum.ok_or_else(|| broken("_sum"))
     }
 
