@@ -1,7 +1,7 @@
 //! What exact sums cost beside plain ones: the fold alone, and building and reducing a tree.
 //!
-//! `plain` adds doubles into a double and stores its 8 bytes, which is the least a reducer that
-//! parses its rows can do.
+//! `plain` reads a number by the standard library alone, adds it to a double and stores 8 bytes,
+//! which is the least a reducer that parses its rows can do.
 //!
 //! Invariant: both reducers parse the same stored rows, and their sums are checked against each
 //! other before anything is measured.
@@ -30,11 +30,11 @@ impl Reducer for Plain {
         let mut sum = 0.0;
         for row in rows {
             let value = ViewRow::decode(row.1).map_or(&b"null"[..], |row| row.value);
-            match Json::parse(value)? {
-                Json::Number(Number::Float(value)) => sum += value,
-                Json::Number(Number::Integer(value)) => sum += value as f64,
-                _ => {}
-            }
+            let text = std::str::from_utf8(value).unwrap_or_default();
+            sum += match text.parse::<i64>() {
+                Ok(whole) => whole as f64,
+                Err(_) => text.parse().unwrap_or_default(),
+            };
         }
         out.extend(f64::to_le_bytes(sum));
         Ok(())

@@ -166,7 +166,10 @@ pub(crate) fn damaged_reductions_do_not_panic() {
         }
     }
     assert!(reducer("_sum").show(&[1, 0, 0]).is_err(), "an exact sum that is cut short");
-    assert!(reducer("_sum").show(&[1, 0, 0, 0, 0]).is_err(), "one that goes on");
+    let mut error = reduce(&reducer("_sum"), &borrowed(&rows_of(&[Json::Null]))).unwrap();
+    assert!(reducer("_sum").show(&error).is_ok());
+    error.push(0);
+    assert!(reducer("_sum").show(&error).is_err(), "a sum that goes on");
 }
 
 #[test]

@@ -33,6 +33,9 @@ const EXPONENT_MIN: i64 = 2 * DOUBLE_EXPONENT_MIN;
 /// Bits of a double's mantissa.
 const DOUBLE_BITS: i64 = 53;
 
+/// A double's mantissa can be shifted by less than this within 128 bits.
+const SHIFT_MAX: i64 = 127 - DOUBLE_BITS;
+
 /// The exponent of the smallest double above zero.
 const DOUBLE_EXPONENT_MIN: i64 = -1074;
 
@@ -132,10 +135,17 @@ impl Exact {
             return;
         }
         let (mantissa, exponent) = parts(value);
+        // A shift that surely fits, for a mantissa of 53 bits.
+        if let Mantissa::Small(sum) = &mut self.mantissa
+            && let by @ 0..SHIFT_MAX = exponent - self.exponent
+            && let Some(added) = sum.checked_add(mantissa << by)
+        {
+            *sum = added;
+            return;
+        }
         self.add_small(mantissa, exponent);
     }
 
-    #[inline]
     fn add_small(&mut self, mantissa: i128, exponent: i64) {
         if mantissa == 0 {
             return;

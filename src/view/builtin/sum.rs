@@ -24,8 +24,8 @@
 
 use std::cmp::Ordering;
 
+use super::broken;
 use super::exact::Exact;
-use super::{broken, parse_value};
 use crate::codec::{Reader, put_bytes, put_varint};
 use crate::doc::{DEPTH_MAX, write_stored};
 use crate::error::Result;
@@ -94,19 +94,21 @@ impl Sum {
     /// Adds a row's value, given as JSON text; rows come in key order.
     // spec: REDUCE-5, REDUCE-6
     pub(super) fn add_row(&mut self, text: &[u8]) -> Result<()> {
-        match parse_value(text)? {
-            Json::Number(number) => {
-                match &mut self.body {
-                    Body::Value(Node::Number(sum)) => sum.add_number(&number),
-                    _ => self.add_body(Body::Value(Node::Number(Exact::from(&number)))),
+        let number = match plain_number(text) {
+            Some(number) => number,
+            None => match Json::parse(text)? {
+                Json::Number(number) => number,
+                value => {
+                    self.add(Sum::of(value));
+                    return Ok(());
                 }
-                Ok(())
-            }
-            value => {
-                self.add(Sum::of(value));
-                Ok(())
-            }
+            },
+        };
+        match &mut self.body {
+            Body::Value(Node::Number(sum)) => sum.add_number(&number),
+            _ => self.add_body(Body::Value(Node::Number(Exact::from(&number)))),
         }
+        Ok(())
     }
 
     /// Adds a sum of rows that stand behind those of this one.
@@ -433,14 +435,30 @@ fn read_json(reader: &mut Reader<'_>) -> Option<Json> {
     Json::parse(reader.bytes()?).ok()
 }
 
-/// The number in a JSON text that is nothing else, without building a value.
+/// The number in a JSON text that is nothing else and short, as most values are that are summed.
+///
+/// What is no JSON but looks like a number (`1.`) is not told apart: rows hold what was printed.
 #[inline]
 pub(super) fn plain_number(text: &[u8]) -> Option<Number> {
+    /// So many digits fit into 64 bits.
+    const DIGITS_MAX: usize = 18;
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    // 18 digits fit into 64 bits.
-    if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
+    if !digits.first()?.is_ascii_digit() {
         return None;
     }
-    let value = digits.iter().fold(0, |value, digit| value * 10 + i64::from(digit - b'0'));
-    Some(Number::Integer(if digits.len() == text.len() { value } else { -value }))
+    let mut value = 0i64;
+    for digit in digits {
+        if !digit.is_ascii_digit() {
+            return plain_double(text);
+        }
+        value = value.wrapping_mul(10).wrapping_add(i64::from(digit - b'0'));
+    }
+    let signed = if digits.len() == text.len() { value } else { value.wrapping_neg() };
+    (digits.len() <= DIGITS_MAX).then_some(Number::Integer(signed))
+}
+
+/// The double in a text that begins with a digit or a sign and one.
+fn plain_double(text: &[u8]) -> Option<Number> {
+    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    value.is_finite().then_some(Number::Float(value))
 }
