@@ -217,9 +217,15 @@ impl<Request, Reply> CommitQueue<Request, Reply> {
             replies.reverse();
         }
         state.expected = tickets.len() + state.waiting.len();
-        state.replies.extend(tickets.into_iter().zip(replies));
-        // The leader's own request was waiting when it took the group, so its reply is there.
-        let own = state.replies.remove(&own_ticket).ok_or(Abandoned);
+        let mut own = Err(Abandoned);
+        for (ticket, reply) in tickets.into_iter().zip(replies) {
+            // The leader's own request was waiting when it took the group, so its reply is there.
+            if ticket == own_ticket {
+                own = Ok(reply);
+            } else {
+                state.replies.insert(ticket, reply);
+            }
+        }
         state.at_work = false;
         drop(state);
         if mark::planted("queue-one-woken") {

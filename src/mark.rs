@@ -31,6 +31,24 @@ pub fn planted(name: &'static str) -> bool {
     }
 }
 
+/// The planted bug that is switched on for this thread, for one that works for it.
+#[inline(always)]
+pub(crate) fn here() -> Option<&'static str> {
+    #[cfg(feature = "planted")]
+    return on::planted_here();
+    #[cfg(not(feature = "planted"))]
+    None
+}
+
+/// Switches on, in a thread that was just started, what [`here`] said in the one it works for.
+#[inline(always)]
+pub(crate) fn take_over(planted: Option<&'static str>) {
+    #[cfg(feature = "planted")]
+    on::plant(planted);
+    #[cfg(not(feature = "planted"))]
+    let _ = planted;
+}
+
 #[cfg(feature = "planted")]
 pub use on::{hits, plant, planted_here, reset};
 

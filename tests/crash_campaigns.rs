@@ -1,9 +1,12 @@
 //! The campaigns of crash-sim in small: what `cargo oracle` would say about this engine.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use rereduce_crash_sim::{CAMPAIGNS, Context, Figures, PLANTED, expected_cells};
+use rereduce_crash_sim::{
+    CAMPAIGNS, Context, FaultKind, Figures, PLANTED, Planted, expected_cells,
+};
 
 /// Runs a campaign quickly and silently, with arguments such as `--sets 30`.
 fn figures(name: &str, seed: u64, arguments: &[(&str, &str)]) -> Figures {
@@ -103,6 +106,35 @@ fn bugs_planted_in_the_commit_path_are_caught_and_the_engine_as_it_is_raises_no_
     for bug in ["commit-without-flush", "unsealed-tail-not-rewritten", "cover-not-checked"] {
         let found = figures("planted", 1, &[("bug", bug)]);
         assert_eq!((found.passed, found.failed), (1, 0), "{bug}: {found}");
+        let said: serde_json::Value = serde_json::from_str(&found.to_json()).unwrap();
+        let row = &said["rows"][0];
+        assert_eq!((row["bug"].as_str(), row["verdict"].as_str()), (Some(bug), Some("caught")));
+        let timed = row["checks"].as_str().is_some_and(|checks| checks.ends_with(" s"));
+        assert!(timed, "which check caught it, and the seconds it took: {row}");
+    }
+}
+
+/// The reported faults of which each has a bug that brings it back.
+const CASES: [&str; 22] = [
+    "B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B09", "B10", "B11", "B12", "B14",
+    "B16", "B34", "B35", "B36", "B37", "B38", "B39", "B40", "B44",
+];
+
+#[test]
+fn each_reported_fault_and_each_kind_of_fault_has_a_planted_bug() {
+    let violated: BTreeSet<&str> =
+        PLANTED.iter().flat_map(|bug| bug.violates.split_whitespace()).collect();
+    let open: Vec<&str> = CASES.into_iter().filter(|case| !violated.contains(case)).collect();
+    assert!(open.is_empty(), "no planted bug brings back {open:?}");
+    for kind in FaultKind::ALL {
+        let (id, check) = (format!("KIND-{}", kind.number()), format!("kind-{}", kind.number()));
+        let under_it = |bug: &&Planted| bug.violates.split_whitespace().any(|it| it == id);
+        let bugs: Vec<&Planted> = PLANTED.iter().filter(under_it).collect();
+        assert!(!bugs.is_empty(), "no planted bug shows under {kind}, {id}");
+        for bug in bugs {
+            let noticed = bug.checks().any(|name| name == check);
+            assert!(noticed, "{} says {id}, so the check {check} must notice it", bug.name);
+        }
     }
 }
 
@@ -113,5 +145,5 @@ fn each_planted_bug_has_a_check_or_a_test_that_plants_it() {
         assert!(!bug.violates.is_empty(), "{} violates nothing", bug.name);
     }
     let in_campaign = PLANTED.iter().filter(|bug| bug.checks().count() > 0).count();
-    assert!(in_campaign >= 45, "the campaign tries {in_campaign} bugs");
+    assert!(in_campaign >= 60, "the campaign tries {in_campaign} bugs");
 }

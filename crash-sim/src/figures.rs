@@ -29,12 +29,15 @@ pub struct Figures {
     pub floor: u64,
     /// Whether the campaign was ended from outside.
     pub interrupted: bool,
+    /// A table for those who read the JSON: of each row its columns, by name.
+    pub rows: Vec<Vec<(&'static str, String)>>,
 }
 
 impl Figures {
     /// No figures yet.
     pub fn new(name: &'static str, floor: u64) -> Figures {
-        Figures { name, counts: Vec::new(), passed: 0, failed: 0, floor, interrupted: false }
+        let (counts, rows) = (Vec::new(), Vec::new());
+        Figures { name, counts, passed: 0, failed: 0, floor, interrupted: false, rows }
     }
 
     /// Adds a named count.
@@ -51,8 +54,18 @@ impl Figures {
     pub fn to_json(&self) -> String {
         let counts: Vec<String> =
             self.counts.iter().map(|(what, count)| format!("{}:{count}", quoted(what))).collect();
+        let columns = |row: &Vec<(&str, String)>| {
+            let columns =
+                row.iter().map(|(name, text)| format!("{}:{}", quoted(name), quoted(text)));
+            format!("{{{}}}", Vec::from_iter(columns).join(","))
+        };
+        let rows: Vec<String> = self.rows.iter().map(columns).collect();
+        let rows = match rows.is_empty() {
+            true => String::new(),
+            false => format!(",\"rows\":[{}]", rows.join(",")),
+        };
         format!(
-            "{{\"name\":{},\"passed\":{},\"failed\":{},\"floor\":{},\"interrupted\":{},\"figures\":{{{}}}}}",
+            "{{\"name\":{},\"passed\":{},\"failed\":{},\"floor\":{},\"interrupted\":{},\"figures\":{{{}}}{rows}}}",
             quoted(self.name),
             self.passed,
             self.failed,

@@ -8,13 +8,19 @@
 //! Invariant: nothing here depends on time, on real randomness or on the number of threads; what
 //! was found once is found again by its replay command.
 
+// The golden scripts, which are part of this crate and of the root's tests, call it by its name.
+extern crate self as rereduce_crash_sim;
+
 mod cache;
 mod campaign;
 mod choices;
+mod damage;
 mod disk;
 mod explore;
+mod false_success;
 mod fault;
 mod figures;
+mod forge;
 mod image;
 mod lies;
 mod nested;
@@ -22,7 +28,9 @@ mod oracle;
 mod plan;
 mod planted;
 mod random;
+mod reading;
 mod report;
+mod rotten;
 mod run;
 mod scene;
 mod shrink;
@@ -31,14 +39,18 @@ mod target;
 mod targets;
 mod trace;
 
-pub use campaign::{Account, CAMPAIGNS, Campaign, Cell, Context, account, expected_cells};
+pub use campaign::{
+    Account, CAMPAIGNS, Campaign, Cell, Context, Rerun, ScopeTally, SentLog, Sequence, SmallScope,
+    account, expected_cells, run_twice, same_on_any_threads,
+};
 pub use choices::{EXHAUSTIVE_UNITS, choices};
+pub use damage::{AgedFile, Damage, Unit};
 pub use disk::{SECTOR_BYTES, SimDisk};
 pub use explore::{Crash, Distinct, Explorer, Tally, Violation};
+pub use false_success::{Answered, Believed, class_of, record_believing, recover_believing};
 pub use fault::{FaultClass, FaultKind, FaultModel, Gap, KindSet, Length, Survival};
 pub use figures::Figures;
 pub use image::Image;
-pub use lies::{Answered, Believed, class_of, record_believing, recover_believing};
 pub use nested::{Met, NESTED_DEPTH, NestedTally, NestedViolation, Nesting};
 pub use oracle::{DATABASE, environment, guarded, recover};
 pub use plan::{Answer, Errno, Failure, Fault, Pages, Plan, PlanItem, Verb};
@@ -51,7 +63,7 @@ pub use shrink::shrink;
 pub use subject::{Subject, Traced};
 pub use target::{Target, Workload};
 pub use targets::{
-    DatabaseOpener, DatabaseState, DatabaseTarget, KvOpener, KvState, KvTarget, OpenDatabase,
-    OpenKv, StoreOpener,
+    DatabaseOpener, DatabaseState, DatabaseTarget, DbStep, KvOpener, KvState, KvTarget,
+    OpenDatabase, OpenKv, StoreOpener,
 };
 pub use trace::{Call, Entry};

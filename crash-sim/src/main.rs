@@ -9,6 +9,9 @@ use std::sync::atomic::Ordering;
 
 use rereduce_crash_sim::{CAMPAIGNS, Context};
 
+/// Arguments of single campaigns that take no value.
+const FLAGS: [&str; 2] = ["nested", "storage"];
+
 fn main() -> ExitCode {
     match run() {
         Ok(code) => code,
@@ -60,7 +63,7 @@ fn parse(
             context.quick = true;
             continue;
         }
-        if name == "nested" {
+        if FLAGS.contains(&name) {
             context.arguments.push((name.to_owned(), String::new()));
             continue;
         }

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use crate::explore::{Explorer, Violation};
+use crate::false_success::class_of;
 use crate::fault::FaultClass;
-use crate::lies::class_of;
 use crate::plan::Plan;
 use crate::run::Evidence;
 use crate::target::Target;

@@ -3,9 +3,10 @@
 //! Invariant: operations cross this border as text only, which is what scripts and replay commands
 //! hold anyway.
 
+use crate::campaign::Rerun;
 use crate::explore::{Explorer, Tally, Violation};
+use crate::false_success::class_of;
 use crate::fault::FaultClass;
-use crate::lies::class_of;
 use crate::nested::{Met, NestedTally, NestedViolation, Nesting};
 use crate::plan::Plan;
 use crate::report::Measure;
@@ -136,6 +137,13 @@ pub trait Subject: Measure + Send + Sync {
         chain: &[(usize, &str)],
     ) -> Result<Option<NestedViolation>, String>;
 
+    /// Runs a workload whose calls fail as `plan` says, and tells everything that happened.
+    ///
+    /// # Errors
+    ///
+    /// If the workload does not parse, or the engine panics.
+    fn rerun(&self, workload: &Workload, seed: u64, plan: &Plan) -> Result<Rerun, String>;
+
     /// A workload of `count` operations from `seed`.
     fn workload(&self, count: usize, seed: u64) -> Workload;
 }
@@ -246,6 +254,11 @@ impl<T: Target> Subject for T {
     ) -> Result<Option<NestedViolation>, String> {
         let (target, ops) = workload.prepare(self)?;
         explorer.nest_again(&target, &ops, chain)
+    }
+
+    fn rerun(&self, workload: &Workload, seed: u64, plan: &Plan) -> Result<Rerun, String> {
+        let (target, ops) = workload.prepare(self)?;
+        Rerun::of(&target, &ops, seed, plan)
     }
 
     fn workload(&self, count: usize, seed: u64) -> Workload {

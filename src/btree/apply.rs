@@ -31,7 +31,7 @@ use super::build::{Builder, Nowhere, trust};
 use super::cache::{CachedNodes, NodeCache, NodeSource};
 use super::node::{LEVEL_MAX, Node, row_size};
 use super::read::Cursor;
-use super::settle::{Applying, EDITS, Entry, List, Summary};
+use super::settle::{Applying, Change, EDITS, Entry, List, Summary};
 use super::{HeightMemory, Root, Shape, Tree};
 use crate::error::{Error, Result};
 use crate::file::ChunkSink;
@@ -61,7 +61,18 @@ impl Tree {
         shape: &Shape,
         edits: &[Edit],
     ) -> Result<Tree> {
-        let edits = ordered(edits, shape)?;
+        self.apply_changes(sink, cache, shape, edits.iter().map(Change::from).collect())
+    }
+
+    /// [`Tree::apply`] of edits that borrow what they say.
+    pub(crate) fn apply_changes(
+        &self,
+        sink: &mut dyn ChunkSink,
+        cache: &NodeCache,
+        shape: &Shape,
+        changes: Vec<Change<'_>>,
+    ) -> Result<Tree> {
+        let edits = ordered(changes, shape)?;
         if edits.is_empty() {
             return Ok(self.clone());
         }
@@ -72,6 +83,7 @@ impl Tree {
             edits,
             nodes: Vec::new(),
             payload: Vec::new(),
+            pointers: Vec::new(),
             weight_added: 0,
             weight_removed: 0,
             rows_changed: 0,
@@ -146,26 +158,25 @@ impl Tree {
 
 /// The edits in key order, of each key the last one.
 // spec: BTREE-8
-fn ordered<'e>(edits: &'e [Edit], shape: &Shape) -> Result<Vec<&'e Edit>> {
-    for edit in edits {
+fn ordered<'e>(mut edits: Vec<Change<'e>>, shape: &Shape) -> Result<Vec<Change<'e>>> {
+    for edit in &edits {
         let limit = shape.options.key_bytes_max.min(ROW_BYTES_MAX);
         check_size("key", edit.key.len(), limit)?;
-        let value = edit.value.as_ref().map_or(0, Vec::len);
+        let value = edit.value.map_or(0, <[u8]>::len);
         check_size("value", value, ROW_BYTES_MAX)?;
     }
-    let mut ordered: Vec<&Edit> = edits.iter().collect();
     // Stable, so that of equal keys the last stays the last.
-    ordered.sort_by(|left, right| left.key.cmp(&right.key));
+    edits.sort_by(|left, right| left.key.cmp(right.key));
     if !mark::planted("duplicates-kept-twice") {
-        ordered.dedup_by(|later, kept| {
+        edits.dedup_by(|later, kept| {
             let same = later.key == kept.key;
             if same && !mark::planted("first-duplicate-wins") {
-                *kept = later;
+                *kept = *later;
             }
             same
         });
     }
-    Ok(ordered)
+    Ok(edits)
 }
 
 fn check_size(what: &'static str, size: usize, limit: usize) -> Result<()> {
@@ -193,13 +204,13 @@ impl Applying<'_> {
         let (mut changed, mut appending) = (false, false);
         let mut next = edits.start;
         while next < edits.end {
-            let index = node.route(&self.edits[next].key);
+            let index = node.route(self.edits[next].key);
             let is_last = index + 1 == node.count();
             let mut end = edits.end;
             if !is_last {
                 let bound = node.key(index + 1);
                 let rest = &self.edits[next..edits.end];
-                end = next + rest.partition_point(|edit| edit.key.as_slice() < bound);
+                end = next + rest.partition_point(|edit| edit.key < bound);
             }
             entries.extend((entries.len()..index).map(old));
             let (number_below, child) = self.open(node, index)?;
@@ -237,16 +248,16 @@ impl Applying<'_> {
         let mut appending = last;
         for at in edits {
             let edit = self.edits[at];
-            while index < leaf.count() && leaf.key(index) < edit.key.as_slice() {
+            while index < leaf.count() && leaf.key(index) < edit.key {
                 entries.push(old(index));
                 index += 1;
             }
-            let replaced = index < leaf.count() && leaf.key(index) == edit.key.as_slice();
+            let replaced = index < leaf.count() && leaf.key(index) == edit.key;
             if !replaced && edit.value.is_none() {
                 continue;
             }
             if replaced
-                && edit.value.as_deref() == Some(leaf.value(index))
+                && edit.value == Some(leaf.value(index))
                 && !mark::planted("equal-value-is-a-change")
             {
                 mark::hit("btree-equal-value");
@@ -291,7 +302,7 @@ impl Applying<'_> {
     /// Counts a new row, and returns its size.
     fn insert(&mut self, at: usize) -> usize {
         let edit = self.edits[at];
-        let size = row_size(&edit.key, edit.value.as_deref().unwrap_or_default());
+        let size = row_size(edit.key, edit.value.unwrap_or_default());
         self.weight_added += self.shape.row_weight(size);
         self.key_bytes_min = self.key_bytes_min.min(edit.key.len() as u64);
         size

@@ -12,6 +12,7 @@ use super::node::{Node, header_size, row_size};
 use super::{Shape, Tree};
 use crate::error::{Error, Result};
 use crate::file::Pointer;
+use crate::mark;
 
 /// What a check found.
 ///
@@ -297,7 +298,7 @@ impl Checking<'_> {
         if (found.count as u64, found.rows, found.bytes) != (count, rows, bytes) {
             self.report(pointer, Rule::Counts);
         }
-        if found.reduction != reduction {
+        if found.reduction != reduction && !mark::planted("check-believes-reductions") {
             self.report(pointer, Rule::Reduction);
         }
     }

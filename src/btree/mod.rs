@@ -57,6 +57,7 @@ pub use draw::{Label, Labels};
 pub use fold::VisitGroup;
 pub use node::{Child, Node};
 pub use read::{Rows, Value, VisitNode, VisitRow};
+pub(crate) use settle::Change;
 
 use crate::codec::{Reader, put_bytes, put_varint};
 use crate::file::Pointer;

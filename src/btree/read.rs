@@ -112,6 +112,19 @@ impl Tree {
         Ok(node.search(key).ok().map(|index| Value { leaf: node, index }))
     }
 
+    /// Where the leaf is that holds `key`, if any does; `None` for a tree without rows. Reads as
+    /// many nodes as the tree is high. For reports of damage.
+    pub(crate) fn find_leaf(&self, nodes: &dyn NodeSource, key: &[u8]) -> Result<Option<Pointer>> {
+        let Some(mut node) = self.open_root(nodes)? else { return Ok(None) };
+        let mut at = self.root();
+        while !node.is_leaf() {
+            let index = node.route(key);
+            at = Some(node.child_pointer(index));
+            node = open(nodes, &node, index)?;
+        }
+        Ok(at)
+    }
+
     /// The value of `key`. Reads as many nodes as the tree is high.
     pub fn get(&self, nodes: &dyn NodeSource, key: &[u8]) -> Result<Option<Vec<u8>>> {
         Ok(self.find(nodes, key)?.map(|value| value.to_vec()))

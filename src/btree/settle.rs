@@ -33,8 +33,28 @@ pub(super) enum Entry {
     Fresh(Box<Fresh>),
 }
 
+/// A batch of so many edits is a lone writer's, who comes again soon.
+const FEW_EDITS: usize = 4;
+
+/// Room for the reduction of a node; most are a few numbers.
+const REDUCTION_BYTES_EXPECTED: usize = 24;
+
 /// Stands for the batch where a node is named.
 pub(super) const EDITS: u32 = u32::MAX;
+
+/// An edit that borrows its key and its value, so that a batch need not copy each of them.
+#[derive(Clone, Copy)]
+pub(crate) struct Change<'a> {
+    pub(crate) key: &'a [u8],
+    /// The new value, or `None` to remove the key.
+    pub(crate) value: Option<&'a [u8]>,
+}
+
+impl<'a> From<&'a Edit> for Change<'a> {
+    fn from(edit: &'a Edit) -> Change<'a> {
+        Change { key: &edit.key, value: edit.value.as_deref() }
+    }
+}
 
 /// The entries a node should have.
 pub(super) struct List {
@@ -67,10 +87,12 @@ pub(super) struct Applying<'a> {
     pub(super) sink: &'a mut dyn ChunkSink,
     pub(super) cache: &'a NodeCache,
     pub(super) shape: &'a Shape,
-    pub(super) edits: Vec<&'a Edit>,
+    pub(super) edits: Vec<Change<'a>>,
     pub(super) nodes: Vec<Arc<Node>>,
     /// The node that is being written; kept, so that a batch allocates it once.
     pub(super) payload: Vec<u8>,
+    /// Where the children are that were written for nodes which are not written yet.
+    pub(super) pointers: Vec<Pointer>,
     pub(super) weight_added: u64,
     pub(super) weight_removed: u64,
     pub(super) rows_changed: u64,
@@ -82,6 +104,35 @@ impl Applying<'_> {
     /// limits, no two neighbours that would fit into one. Each comes out with its summary.
     // spec: BTREE-6, BTREE-7
     pub(super) fn settle(&mut self, level: u8, children: Vec<Entry>) -> Result<Vec<Entry>> {
+        let mut settled = match self.are_settled(level, &children) {
+            true => children,
+            false => self.settle_lists(level, children)?,
+        };
+        for child in &mut settled {
+            if let Entry::Fresh(fresh) = child
+                && fresh.summary.is_none()
+            {
+                fresh.summary = Some(self.summarize(&fresh.list)?);
+            }
+        }
+        Ok(settled)
+    }
+
+    /// Whether `children` are within their limits and no two neighbours would fit into one node,
+    /// as after most single edits.
+    fn are_settled(&self, level: u8, children: &[Entry]) -> bool {
+        let sound = |child: &Entry| match child {
+            Entry::Fresh(fresh) => !fresh.list.entries.is_empty() && self.fits(&fresh.list),
+            Entry::Old { .. } => true,
+        };
+        children.iter().all(sound)
+            && children.windows(2).all(|pair| match pair {
+                [left, right] => !self.fit_together(level, left, right),
+                _ => true,
+            })
+    }
+
+    fn settle_lists(&mut self, level: u8, children: Vec<Entry>) -> Result<Vec<Entry>> {
         let mut settled = Vec::with_capacity(children.len() + 1);
         for child in children {
             match child {
@@ -93,13 +144,6 @@ impl Applying<'_> {
                     }
                 }
                 child => self.push_merging(level, &mut settled, child)?,
-            }
-        }
-        for child in &mut settled {
-            if let Entry::Fresh(fresh) = child
-                && fresh.summary.is_none()
-            {
-                fresh.summary = Some(self.summarize(&fresh.list)?);
             }
         }
         Ok(settled)
@@ -262,7 +306,8 @@ impl Applying<'_> {
     /// What the parent will say about a node.
     // spec: BTREE-5
     fn summarize(&self, list: &List) -> Result<Summary> {
-        let (mut rows, mut bytes, mut reduction) = (0, 0, Vec::new());
+        let (mut rows, mut bytes) = (0, 0);
+        let mut reduction = Vec::with_capacity(REDUCTION_BYTES_EXPECTED);
         if list.level == 0 {
             let refer = |entry| self.row(entry);
             let mut all: Vec<(&[u8], &[u8])> = list.entries.iter().map(refer).collect();
@@ -305,7 +350,7 @@ impl Applying<'_> {
         match *entry {
             Entry::Old { node: EDITS, index } => {
                 let edit = self.edits[index as usize];
-                (&edit.key, edit.value.as_deref().unwrap_or_default())
+                (edit.key, edit.value.unwrap_or_default())
             }
             Entry::Old { node, index } => self.nodes[node as usize].row(index as usize),
             Entry::Fresh(_) => unreachable!("rows are never nodes"),
@@ -316,7 +361,7 @@ impl Applying<'_> {
     fn smallest_key(&self, list: &List) -> &[u8] {
         match &list.entries[0] {
             // Settled lists are not empty.
-            &Entry::Old { node: EDITS, index } => &self.edits[index as usize].key,
+            &Entry::Old { node: EDITS, index } => self.edits[index as usize].key,
             &Entry::Old { node, index } => {
                 let stale = list.level == 0 && mark::planted("separator-goes-stale");
                 self.nodes[node as usize].key(if stale { 0 } else { index as usize })
@@ -339,17 +384,18 @@ impl Applying<'_> {
 
     /// Appends a node, behind those of its children that are new. Each is written once.
     pub(super) fn write(&mut self, list: &List) -> Result<Pointer> {
-        let mut pointers = Vec::new();
+        let first = self.pointers.len();
         for entry in &list.entries {
             if let Entry::Fresh(fresh) = entry {
-                pointers.push(self.write(&fresh.list)?);
+                let pointer = self.write(&fresh.list)?;
+                self.pointers.push(pointer);
             }
         }
         let count = list.entries.len();
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
         put_header(&mut payload, list.level, count);
-        let mut pointers = pointers.into_iter();
+        let mut next = first;
         for entry in &list.entries {
             match entry {
                 &Entry::Old { node: EDITS, .. } => {
@@ -361,9 +407,9 @@ impl Applying<'_> {
                     payload.extend_from_slice(self.nodes[node as usize].entry(index as usize));
                 }
                 Entry::Fresh(fresh) => {
-                    let Some(pointer) = pointers.next() else {
-                        unreachable!("one pointer was pushed for each fresh child")
-                    };
+                    // One was pushed for each fresh child.
+                    let pointer = self.pointers[next];
+                    next += 1;
                     let summary = fresh.settled();
                     Child {
                         key: self.smallest_key(&fresh.list),
@@ -377,17 +423,20 @@ impl Applying<'_> {
                 }
             }
         }
+        self.pointers.truncate(first);
         assert_eq!(payload.len(), header_size(count) + list.size, "sizes are added up exactly");
         let pointer = self.sink.append(&payload)?;
-        self.remember(list.level, pointer, &payload);
+        self.remember(list, pointer, &payload);
         self.payload = payload;
         Ok(pointer)
     }
 
-    /// Puts an inner node that was just written into the cache: the next batch begins with it.
-    /// Leaves come in when they are read.
-    fn remember(&self, level: u8, pointer: Pointer, payload: &[u8]) {
-        if level > 0
+    /// Puts a node that was just written into the cache if the next batch is likely to begin with
+    /// it: an inner node, or the last leaf of a tree that grows edit by edit at its end. Other
+    /// leaves come in when they are read.
+    fn remember(&self, list: &List, pointer: Pointer, payload: &[u8]) {
+        let awaited = list.level > 0 || (list.appending && self.edits.len() <= FEW_EDITS);
+        if awaited
             && self.cache.takes(payload.len())
             && let Some(node) = Node::decode(pointer, payload.into())
         {

@@ -11,7 +11,7 @@ use crate::reduce::Count;
 use crate::store::committed::Committed;
 use crate::vocabulary::{Direction, KeyRange, Rev};
 
-use super::load::nonsense;
+use super::load::{nonsense, nonsense_reduction};
 use super::record::{SeqEntry, key_seq, seq_key};
 use super::roots::DbRoots;
 use super::{Database, DbSnapshot, Shapes};
@@ -56,7 +56,8 @@ impl Change {
         for row in state.roots.by_seq.iter(&nodes, after(since), direction) {
             let (key, value) = row?;
             let entry = key_seq(&key).zip(SeqEntry::decode(&value));
-            let wrong = || nonsense(&*state.file, "an entry of the sequence index");
+            let expected = "an entry of the sequence index";
+            let wrong = || nonsense(state, &state.roots.by_seq, &key, expected);
             let (seq, SeqEntry { id, leaves }) = entry.ok_or_else(wrong)?;
             if visit(Change { seq, id, leaves }).is_break() {
                 break;
@@ -70,8 +71,9 @@ impl Change {
         shapes: &Shapes,
         since: u64,
     ) -> Result<u64> {
-        let reduced = state.roots.by_seq.reduce(&state.nodes(), &shapes.by_seq, &after(since))?;
-        Count::decode(&reduced).ok_or_else(|| nonsense(&*state.file, "a count"))
+        let by_seq = &state.roots.by_seq;
+        let reduced = by_seq.reduce(&state.nodes(), &shapes.by_seq, &after(since))?;
+        Count::decode(&reduced).ok_or_else(|| nonsense_reduction(state, by_seq))
     }
 }
 

@@ -1,16 +1,17 @@
 //! The check of a whole database: trees, and everything that they say about each other.
 
 use crate::btree::{Checked, Violation};
-use crate::doc::Digest;
-use crate::error::{Error, Result};
+use crate::doc::{Attachment, AttachmentDecoder, Digest};
+use crate::error::{Corruption, Error, Result};
 use crate::file::ChunkSource;
 use crate::mark;
 use crate::vocabulary::{Direction, Json, KeyRange};
 use md5::{Digest as _, Md5};
 
 use super::DbSnapshot;
+use super::content::DECODED_BYTES;
 use super::load::{Body, Record, data_chunks};
-use super::record::{HeldAttachment, SeqEntry, decode_local, key_seq, seq_key};
+use super::record::{HeldAttachment, Known, SeqEntry, decode_local, key_seq, seq_key};
 use super::roots::DocCounts;
 
 /// What a check found.
@@ -35,12 +36,16 @@ pub struct DbChecked {
     pub attachments: u64,
     /// Tree nodes that were read.
     pub nodes: u64,
+    /// Copies of the header and of the commit's footers that are damaged while their twins are
+    /// whole: nothing is lost yet, and the next commit writes a fresh pair of footers. A crash
+    /// during a commit can leave one too, so the database is sound all the same.
+    pub lost_copies: Vec<Corruption>,
     /// Everything that is not as it should be.
     pub violations: Vec<DbViolation>,
 }
 
 impl DbChecked {
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong; one copy of two may be lost.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty()
     }
@@ -87,7 +92,9 @@ pub enum DbRule {
     SequenceTooHigh,
     /// The counts at the root are not those of the documents.
     Counts,
-    /// An attachment's digest or length is not that of its data.
+    /// The sizes of a revision are not those of its body and attachments.
+    Sizes,
+    /// An attachment's digest or one of its lengths is not that of its data.
     Digest,
 }
 
@@ -108,6 +115,7 @@ impl std::fmt::Display for DbViolation {
             DbRule::Counts => {
                 out.write_str("the counts at the root are not those of the documents")
             }
+            DbRule::Sizes => out.write_str("the sizes of a revision are not those of its body"),
             DbRule::Digest => out.write_str("an attachment is not what its digest says"),
         }
     }
@@ -115,16 +123,23 @@ impl std::fmt::Display for DbViolation {
 
 impl DbSnapshot {
     /// Verifies everything under this commit: the four trees, documents against sequences,
-    /// counts, bodies and attachments. Cost: reads everything that is live.
+    /// counts, bodies, attachments, and both copies of its footers and of the header. Cost: reads
+    /// everything that is live.
     ///
     /// Errors: [`Error::Io`]. Damage is listed in the answer.
-    // spec: DB-5, DB-6, DB-11
+    // spec: DB-5, DB-6, DB-11, ROT-4, ROT-5
     pub fn check(&self) -> Result<DbChecked> {
         let mut checked = DbChecked::default();
         self.check_trees(&mut checked)?;
         if checked.is_sound() {
             self.check_documents(&mut checked)?;
             self.check_plain_values(&mut checked)?;
+        }
+        let twins = self.state.check_twins()?;
+        checked.lost_copies = twins.lost;
+        for wrong in twins.wrong {
+            let rule = DbRule::Damaged(wrong.into());
+            checked.violations.push(DbViolation { subject: "footers".to_string(), rule });
         }
         Ok(checked)
     }
@@ -156,7 +171,7 @@ impl DbSnapshot {
             let (key, value) = row?;
             checked.documents += 1;
             let id = String::from_utf8_lossy(&key).into_owned();
-            let broken = match self.check_document(&id, &value, checked, &mut counts) {
+            let broken = match self.check_document(&key, &value, checked, &mut counts) {
                 Ok(broken) => broken,
                 Err(error @ Error::Corrupt(_)) => Some(DbRule::Damaged(error)),
                 Err(error) => return Err(error),
@@ -184,25 +199,28 @@ impl DbSnapshot {
 
     fn check_document(
         &self,
-        id: &str,
+        id: &[u8],
         value: &[u8],
         checked: &mut DbChecked,
         counts: &mut DocCounts,
     ) -> Result<Option<DbRule>> {
         let source = &*self.state.file;
-        let Record { seq, tree } = Record::load(source, value)?;
+        let Record { seq, tree } = Record::load(&self.state, id, value)?;
         let Some((_, winner)) = tree.winner() else { return Ok(Some(DbRule::Value)) };
         counts.live += u64::from(!winner.deleted);
         counts.deleted += u64::from(winner.deleted);
         for (_, known, is_leaf) in tree.revisions() {
             let body = Body::load(source, known.body)?;
             checked.bodies += 1;
+            if !sizes_are_right(known, &body) && !mark::planted("check-skips-sizes") {
+                return Ok(Some(DbRule::Sizes));
+            }
             for held in &body.attachments {
                 if mark::planted("check-skips-attachments") {
                     break;
                 }
                 checked.attachments += 1;
-                if !digest_is_right(source, held)? {
+                if !data_is_right(source, held)? {
                     return Ok(Some(DbRule::Digest));
                 }
             }
@@ -217,8 +235,8 @@ impl DbSnapshot {
         let entry = self.state.roots.by_seq.get(&self.state.nodes(), &seq_key(seq))?;
         let leaves = tree.leaves().into_iter();
         let leaves = leaves.map(|(rev, known)| (rev.clone(), known.deleted)).collect();
-        let wanted = SeqEntry { id: id.to_string(), leaves };
-        let agrees = entry.and_then(|entry| SeqEntry::decode(&entry)) == Some(wanted);
+        let wanted = String::from_utf8(id.to_vec()).ok().map(|id| SeqEntry { id, leaves });
+        let agrees = wanted.is_some() && entry.and_then(|entry| SeqEntry::decode(&entry)) == wanted;
         Ok((!agrees).then_some(DbRule::NoSequence))
     }
 
@@ -247,13 +265,45 @@ impl DbSnapshot {
     }
 }
 
-fn digest_is_right(source: &dyn ChunkSource, held: &HeldAttachment) -> Result<bool> {
-    let (mut md5, mut length) = (Md5::new(), 0);
+/// Whether a revision is as large as its record says, for clients and in the file.
+// spec: ROT-5
+fn sizes_are_right(known: &Known, body: &Body) -> bool {
+    let sum = |length: fn(&Attachment) -> u64| {
+        let lengths = body.attachments.iter().map(|held| length(&held.attachment));
+        lengths.fold(0, u64::saturating_add)
+    };
+    let external = body.json_bytes.saturating_add(sum(|attachment| attachment.length));
+    (known.external, known.attached) == (external, sum(|attachment| attachment.encoded_length))
+}
+
+/// Whether digest and both lengths are those of the data. Where a client sent bytes that were
+/// encoded already, both lengths are those of what it sent.
+// spec: DB-11, ROT-5
+fn data_is_right(source: &dyn ChunkSource, held: &HeldAttachment) -> Result<bool> {
+    let attachment = &held.attachment;
+    let decodes = attachment.length != attachment.encoded_length;
+    let mut decoder = decodes.then(|| AttachmentDecoder::new(attachment.encoding));
+    let (mut md5, mut stored, mut length) = (Md5::new(), 0, 0);
+    let mut piece = Vec::new();
     for chunk in data_chunks(source, &held.data)? {
         let chunk = source.read(chunk)?;
-        length += chunk.len() as u64;
+        stored += chunk.len() as u64;
         md5.update(&chunk);
+        for bytes in chunk.chunks(DECODED_BYTES) {
+            let Some(decoder) = &mut decoder else { break };
+            if decoder.write(bytes, &mut piece).is_err() {
+                return Ok(false);
+            }
+            length += piece.len() as u64;
+            piece.clear();
+        }
+    }
+    if let Some(decoder) = decoder {
+        let ended = decoder.finish(&mut piece).is_ok();
+        if !ended || length + piece.len() as u64 != attachment.length {
+            return Ok(false);
+        }
     }
     let digest = Digest(md5.finalize().into());
-    Ok((digest, length) == (held.attachment.digest, held.attachment.encoded_length))
+    Ok((digest, stored) == (attachment.digest, attachment.encoded_length))
 }

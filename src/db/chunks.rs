@@ -111,7 +111,7 @@ impl DbSnapshot {
         for row in roots.by_id.iter(&nodes, KeyRange::all(), Direction::Ascending) {
             let (key, value) = row?;
             let owner = String::from_utf8_lossy(&key).into_owned();
-            for (pointer, kind) in self.chunks_of_document(&value)? {
+            for (pointer, kind) in self.chunks_of_document(&key, &value)? {
                 if visit(UsedChunk { pointer, kind, owner: owner.clone() }).is_break() {
                     return Ok(());
                 }
@@ -120,14 +120,15 @@ impl DbSnapshot {
         Ok(())
     }
 
-    fn chunks_of_document(&self, value: &[u8]) -> Result<Vec<(Pointer, ChunkKind)>> {
+    fn chunks_of_document(&self, id: &[u8], value: &[u8]) -> Result<Vec<(Pointer, ChunkKind)>> {
         let source = &*self.state.file;
         let mut found = Vec::new();
-        let parts = take_record(value).ok_or_else(|| nonsense(source, "a document record"))?;
+        let wrong = || nonsense(&self.state, &self.state.roots.by_id, id, "a document record");
+        let parts = take_record(value).ok_or_else(wrong)?;
         if let TreePlace::Chunk(pointer) = parts.tree {
             found.push((pointer, ChunkKind::RevisionTree));
         }
-        for (_, known, _) in Record::load(source, value)?.tree.revisions() {
+        for (_, known, _) in Record::load(&self.state, id, value)?.tree.revisions() {
             found.push((known.body, ChunkKind::Body));
             for held in Body::load_attachments(source, known.body)? {
                 if let DataPlace::Listed(list) = held.data {

@@ -22,7 +22,7 @@ use crate::vocabulary::{Direction, Edit, KeyRange};
 use super::Shapes;
 use super::attach::copy_data;
 use super::edit::encode_record;
-use super::load::{Record, nonsense};
+use super::load::Record;
 use super::record::{DataPlace, HeldAttachment, decode_body, put_body, seq_key};
 use super::roots::DbRoots;
 
@@ -46,7 +46,7 @@ impl Copier<DbRoots> for DbCopier<'_> {
         let nodes = CachedNodes::new(&nodes_ahead, &from.cache);
         from.roots.by_id.try_scan(&nodes, &KeyRange::all(), &mut |id, value| {
             watch.row()?;
-            let value = copy_record(&bodies, value, into)?;
+            let value = copy_record(&bodies, from, id, value, into)?;
             builder.push(into, id, &value)
         })?;
         let by_id = builder.finish(into)?;
@@ -71,7 +71,8 @@ impl Copier<DbRoots> for DbCopier<'_> {
         let nodes = new.nodes();
         let mut by_id = Vec::new();
         btree::diff(&old.roots.by_id, &new.roots.by_id, &nodes, &mut |id, _, value| {
-            let value = value.map(|value| copy_record(&*new.file, value, into)).transpose()?;
+            let value =
+                value.map(|value| copy_record(&*new.file, new, id, value, into)).transpose()?;
             by_id.push(Edit { key: id.to_vec(), value });
             Ok(ControlFlow::Continue(()))
         })?;
@@ -153,8 +154,14 @@ fn copy_tree(
 
 /// Copies one document: its leaves' bodies and attachments, and its revision tree.
 // spec: COMPACT-7, ATTACH-1
-fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) -> Result<Vec<u8>> {
-    let mut record = Record::load(source, value)?;
+fn copy_record(
+    source: &dyn ChunkSource,
+    from: &Committed<DbRoots>,
+    id: &[u8],
+    value: &[u8],
+    into: &mut FileWriter,
+) -> Result<Vec<u8>> {
+    let mut record = Record::load_from(source, from, id, value)?;
     let mut copies: Vec<(DataPlace, DataPlace)> = Vec::new();
     let mut failed = None;
     record.tree.map_data(|_, known, is_leaf| {
@@ -166,7 +173,8 @@ fn copy_record(source: &dyn ChunkSource, value: &[u8], into: &mut FileWriter) ->
         let mut copy = |into: &mut FileWriter| {
             let chunk = source.read(known.body)?;
             let parts = decode_body(&chunk, &known.body);
-            let parts = parts.ok_or_else(|| nonsense(source, "a document body"))?;
+            let parts = parts
+                .ok_or_else(|| source.nonsense(known.body, "a document body", "other bytes"))?;
             if parts.attachments.is_empty() {
                 return into.append(&chunk);
             }

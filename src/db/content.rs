@@ -12,7 +12,7 @@ use super::load::data_chunks;
 use super::record::HeldAttachment;
 
 /// Stored bytes that are decoded at a time: they become at most about a thousand times as many.
-const DECODED_BYTES: usize = 1024;
+pub(super) const DECODED_BYTES: usize = 1024;
 
 /// The content of one attachment. Reading needs memory for one chunk, whatever the length.
 ///

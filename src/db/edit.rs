@@ -9,26 +9,25 @@
 //! it; one that changed loses its old sequence and gets a new one, in the same commit.
 
 mod resolve;
+mod rows;
 
 use std::collections::BTreeMap;
 
-use crate::doc::{
-    Attachment, DocId, Draft, EditParent, recreated_revision_id, revision_id, write_stored_object,
-};
+use crate::doc::{Attachment, DocId, Draft, EditParent, recreated_revision_id, revision_id};
 use crate::error::{Error, ErrorClass, Result};
-use crate::file::{ChunkSink, FileWriter};
+use crate::file::FileWriter;
 use crate::mark;
 use crate::store::committed::Committed;
 use crate::vocabulary::{Edit, Json, Rev, RevId, RevPath};
 
 use super::attach::Uploaded;
 use super::load::Record;
-use super::record::{
-    DocTree, PurgeEntry, Sizes, TREE_BYTES_MAX, TreePlace, encode_local, encode_seq_entry,
-    put_record, seq_key,
-};
+use super::prepare::{Prepared, Ready};
+use super::record::{DocTree, PurgeEntry, encode_local, put_seq_entry, seq_key};
 use super::roots::DbRoots;
 use super::{Database, DatabaseOptions, Shapes};
+pub(crate) use rows::encode_record;
+use rows::{NewRows, put_whole_record};
 
 /// One document to be written.
 ///
@@ -105,7 +104,7 @@ pub struct Purged {
 
 /// Something that changes the database.
 pub(crate) enum Request {
-    Edit { edits: Vec<DocEdit>, replicated: bool },
+    Edit { parts: Vec<Prepared>, replicated: bool },
     Purge(Vec<(String, Vec<Rev>)>),
     RevsLimit(u32),
     PurgeInfosLimit(u64),
@@ -131,7 +130,6 @@ pub(crate) fn run(
         purges: Vec::new(),
         roots: before.roots.clone(),
         touched: Vec::new(),
-        json: Vec::new(),
         body: Vec::new(),
         writer,
         before,
@@ -147,8 +145,8 @@ pub(crate) fn run(
 }
 
 /// A document while a group works on it.
-struct Slot {
-    id: String,
+struct Slot<'g> {
+    id: &'g str,
     /// Its sequence in the committed trees.
     stored_seq: Option<u64>,
     tree: DocTree,
@@ -159,12 +157,13 @@ struct Slot {
 }
 
 /// Reads every document that the group names, in one descent; they come out by id, each once.
-fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<Slot>> {
-    let mut ids: Vec<&str> = Vec::new();
+fn load_documents<'g>(before: &Committed<DbRoots>, group: &'g [Request]) -> Result<Vec<Slot<'g>>> {
+    let mut ids: Vec<&'g str> = Vec::new();
     for request in group {
         match request {
-            Request::Edit { edits, .. } => {
-                ids.extend(edits.iter().map(|edit| edit.id.as_str()).filter(|id| !is_local(id)));
+            Request::Edit { parts, .. } => {
+                let edits = parts.iter().flat_map(Prepared::edits);
+                ids.extend(edits.map(|ready| ready.edit.id.as_str()).filter(|id| !is_local(id)));
             }
             Request::Purge(revisions) => ids.extend(revisions.iter().map(|(id, _)| id.as_str())),
             Request::RevsLimit(_) | Request::PurgeInfosLimit(_) => {}
@@ -174,16 +173,16 @@ fn load_documents(before: &Committed<DbRoots>, group: &[Request]) -> Result<Vec<
     ids.dedup();
     let keys: Vec<&[u8]> = ids.iter().map(|id| id.as_bytes()).collect();
     let values = before.roots.by_id.get_many(&before.nodes(), &keys)?;
-    let slot = |(id, value): (&str, Option<Vec<u8>>)| {
+    let slot = |(id, value): (&'g str, Option<Vec<u8>>)| {
         let (stored_seq, tree) = match value {
             Some(value) => {
-                let Record { seq, tree } = Record::load(&*before.file, &value)?;
+                let Record { seq, tree } = Record::load(before, id.as_bytes(), &value)?;
                 (Some(seq), tree)
             }
             None => (None, DocTree::default()),
         };
         let seq = stored_seq.unwrap_or_default();
-        Ok(Slot { id: id.to_string(), stored_seq, tree, seq, changed: false, unmerged: None })
+        Ok(Slot { id, stored_seq, tree, seq, changed: false, unmerged: None })
     };
     ids.into_iter().zip(values).map(slot).collect()
 }
@@ -194,15 +193,14 @@ fn is_local(id: &str) -> bool {
 
 struct Editing<'a> {
     /// The documents that the group names, by id.
-    documents: Vec<Slot>,
+    documents: Vec<Slot<'a>>,
     /// Local documents that changed: the new value, or `None` for a removal.
     locals: BTreeMap<String, Option<Vec<u8>>>,
     purges: Vec<(u64, PurgeEntry)>,
     roots: DbRoots,
     /// Documents that the present request changed, as places in `documents`.
     touched: Vec<usize>,
-    /// Text and chunk of the body at hand; kept, so that a batch allocates them once.
-    json: Vec<u8>,
+    /// The chunk of the body at hand; kept, so that a batch allocates it once.
     body: Vec<u8>,
     writer: &'a mut FileWriter,
     before: &'a Committed<DbRoots>,
@@ -213,11 +211,10 @@ struct Editing<'a> {
 impl Editing<'_> {
     fn request(&mut self, request: &Request) -> Result<Reply> {
         match request {
-            Request::Edit { edits, replicated } => {
-                let mut replies = Vec::with_capacity(edits.len());
-                for edit in edits {
-                    replies.push(for_this_edit(self.edit(edit, *replicated))?);
-                }
+            Request::Edit { parts, replicated } => {
+                let edits = parts.iter().flat_map(Prepared::edits);
+                let replies = edits.map(|ready| for_this_edit(self.edit(ready, *replicated)));
+                let replies = replies.collect::<Result<_>>()?;
                 self.end_edits();
                 Ok(Reply::Edited(replies))
             }
@@ -242,42 +239,42 @@ impl Editing<'_> {
         Reply::Done
     }
 
-    fn edit(&mut self, edit: &DocEdit, replicated: bool) -> Result<Rev> {
+    fn edit(&mut self, ready: Ready<'_>, replicated: bool) -> Result<Rev> {
+        let edit = ready.edit;
         if edit.id.as_bytes().len() > self.options.tree.key_bytes_max {
             let size = edit.id.as_bytes().len() as u64;
             let limit = self.options.tree.key_bytes_max as u64;
             return Err(Error::TooLarge { what: "document id", size, limit });
         }
         if edit.id.is_local() {
-            return self.edit_local(edit);
+            return self.edit_local(ready);
         }
-        self.json.clear();
-        write_stored_object(&edit.draft.body, &mut self.json);
-        let (size, limit) = (self.json.len() as u64, self.options.document_bytes_max);
+        let (size, limit) = (ready.text.len() as u64, self.options.document_bytes_max);
         if size > limit {
             return Err(Error::TooLarge { what: "document", size, limit });
         }
         let place = self.place(edit.id.as_str());
         match replicated {
-            true => self.merge(edit, place),
-            false => self.edit_interactively(edit, place),
+            true => self.merge(ready, place),
+            false => self.edit_interactively(ready, place),
         }
     }
 
     // spec: DB-1, REVTREE-10
-    fn edit_interactively(&mut self, edit: &DocEdit, place: usize) -> Result<Rev> {
+    fn edit_interactively(&mut self, ready: Ready<'_>, place: usize) -> Result<Rev> {
+        let edit = ready.edit;
         let DocEdit { id, draft, .. } = edit;
         let tree = &self.documents[place].tree; // from `place`
-        let base = draft.path.newest();
+        let named = draft.path.newest();
         let mut recreated = false;
-        let parent = match tree.parent_for_edit(base.as_ref(), draft.deleted) {
+        let parent = match tree.parent_for_edit(named.as_ref(), draft.deleted) {
             EditParent::First => None,
             EditParent::Rev(parent) => Some(parent),
             EditParent::Recreated(winner) => {
                 recreated = true;
                 Some(winner)
             }
-            EditParent::Conflict if mark::planted("stale-edit-accepted") => base,
+            EditParent::Conflict if mark::planted("stale-edit-accepted") => named.clone(),
             EditParent::Conflict => {
                 // A sequence that changes hands for a rejected edit would vanish from the feed.
                 if mark::planted("rejected-edit-loses-its-sequence") {
@@ -296,15 +293,18 @@ impl Editing<'_> {
             attachments.iter().map(|resolved| resolved.attachment.clone()).collect();
         let rev = match &parent {
             _ if mark::planted("revision-id-depends-on-place") => {
-                let mut body = draft.body.clone();
+                let mut body = ready.body()?.into_owned();
                 body.push((String::new(), Json::unsigned(self.writer.file().size()?)));
                 revision_id(draft.deleted, parent.as_ref(), &body, &records)
             }
-            Some(winner) if recreated => recreated_revision_id(winner, &draft.body, records.len()),
-            parent => revision_id(draft.deleted, parent.as_ref(), &draft.body, &records),
+            Some(winner) if recreated => {
+                recreated_revision_id(winner, &ready.body()?, records.len())
+            }
+            parent if records.is_empty() && *parent == named => ready.guess().cloned(),
+            parent => revision_id(draft.deleted, parent.as_ref(), &ready.body()?, &records),
         };
         let rev = rev.ok_or_else(|| Error::Conflict { id: id.as_str().to_string() })?;
-        let known = self.store(draft.deleted, attachments)?;
+        let known = self.store(ready, attachments)?;
         let mut ids = Vec::with_capacity(2);
         ids.push(rev.id.clone());
         ids.extend(parent.map(|parent| parent.id));
@@ -313,7 +313,8 @@ impl Editing<'_> {
     }
 
     // spec: DB-2
-    fn merge(&mut self, edit: &DocEdit, place: usize) -> Result<Rev> {
+    fn merge(&mut self, ready: Ready<'_>, place: usize) -> Result<Rev> {
+        let edit = ready.edit;
         let draft = &edit.draft;
         let rev = draft.path.newest().ok_or(Error::BadInput {
             what: "revision",
@@ -344,7 +345,7 @@ impl Editing<'_> {
         }
         let ancestor = draft.path.revs().skip(1).find_map(|rev| tree.find(&rev)?.data.copied());
         let attachments = self.resolve(edit, tree, ancestor, None)?;
-        let known = self.store(draft.deleted, attachments)?;
+        let known = self.store(ready, attachments)?;
         self.remember_unmerged(place);
         self.change(place, |tree| tree.merge(&draft.path, known))?;
         Ok(rev)
@@ -425,8 +426,8 @@ impl Editing<'_> {
     /// Local documents know no conflict: revision `0-N` is followed by `0-(N+1)`, whatever is
     /// there. Attachments are left out, as CouchDB does.
     // spec: DB-9
-    fn edit_local(&mut self, edit: &DocEdit) -> Result<Rev> {
-        let DocEdit { id, draft, .. } = edit;
+    fn edit_local(&mut self, ready: Ready<'_>) -> Result<Rev> {
+        let DocEdit { id, draft, .. } = ready.edit;
         if draft.deleted {
             if self.has_local(id.as_str())? {
                 self.locals.insert(id.as_str().to_string(), None);
@@ -438,13 +439,11 @@ impl Editing<'_> {
             Some(_) if mark::planted("local-revision-stays") => 1,
             Some(base) => local_number(&base)? + 1,
         };
-        let mut json = Vec::new();
-        write_stored_object(&draft.body, &mut json);
-        let (size, limit) = (json.len() as u64, self.options.document_bytes_max);
+        let (size, limit) = (ready.text.len() as u64, self.options.document_bytes_max);
         if size > limit {
             return Err(Error::TooLarge { what: "document", size, limit });
         }
-        self.locals.insert(id.as_str().to_string(), Some(encode_local(number, &json)));
+        self.locals.insert(id.as_str().to_string(), Some(encode_local(number, ready.text)));
         Ok(local_rev(number))
     }
 
@@ -465,7 +464,7 @@ impl Editing<'_> {
         if self.documents.get(next).is_some_and(|slot| slot.id == id) {
             return next;
         }
-        let found = self.documents.binary_search_by(|slot| slot.id.as_str().cmp(id));
+        let found = self.documents.binary_search_by(|slot| slot.id.cmp(id));
         // Every document of the group was loaded before the first request ran.
         found.unwrap_or_else(|_| unreachable!("a document that the group does not name"))
     }
@@ -476,28 +475,31 @@ impl Editing<'_> {
     // spec: DB-5, DB-6
     fn finish(self) -> Result<DbRoots> {
         let Editing { documents, locals, purges, mut roots, writer, before, shapes, .. } = self;
-        let (mut by_id, mut by_seq) = (Vec::new(), Vec::new());
-        for slot in documents {
-            let Slot { id, stored_seq, tree, seq, changed, .. } = slot;
-            if !changed {
-                continue;
-            }
+        let mut rows = NewRows::default();
+        for slot in documents.iter().filter(|slot| slot.changed) {
+            let Slot { id, stored_seq, tree, seq, .. } = slot;
             if let Some(seq) = stored_seq
                 && !mark::planted("old-sequence-stays")
             {
-                by_seq.push(Edit::remove(seq_key(seq)));
+                rows.by_seq.push((seq_key(*seq), None));
             }
             if tree.is_empty() {
-                by_id.push(Edit::remove(id));
+                rows.by_id.push((id, None));
                 continue;
             }
-            by_seq.push(Edit::put(seq_key(seq), encode_seq_entry(&id, &tree.leaves())));
-            let record = encode_record(&tree, seq, writer)?;
-            by_id.push(Edit::put(id, record));
+            let leaves = tree.leaves();
+            let entry = rows.value(|out| {
+                put_seq_entry(out, id, &leaves);
+                Ok(())
+            })?;
+            rows.by_seq.push((seq_key(*seq), Some(entry)));
+            let record = rows.value(|out| put_whole_record(out, tree, &leaves, *seq, writer))?;
+            rows.by_id.push((id, Some(record)));
         }
+        let (by_id, by_seq) = rows.changes();
         let cache = &*before.cache;
-        roots.by_id = roots.by_id.apply(writer, cache, &shapes.by_id, &by_id)?;
-        roots.by_seq = roots.by_seq.apply(writer, cache, &shapes.by_seq, &by_seq)?;
+        roots.by_id = roots.by_id.apply_changes(writer, cache, &shapes.by_id, by_id)?;
+        roots.by_seq = roots.by_seq.apply_changes(writer, cache, &shapes.by_seq, by_seq)?;
         let edit = |(id, value)| Edit { key: String::into_bytes(id), value };
         let locals: Vec<Edit> = locals.into_iter().map(edit).collect();
         roots.local = roots.local.apply(writer, cache, &shapes.plain, &locals)?;
@@ -507,25 +509,6 @@ impl Editing<'_> {
         Ok(roots)
     }
 }
-
-/// The by_id value of a document; a long revision tree goes into a chunk before it.
-pub(crate) fn encode_record(tree: &DocTree, seq: u64, into: &mut dyn ChunkSink) -> Result<Vec<u8>> {
-    let (deleted, sizes) = (tree.is_deleted(), Sizes::of(tree));
-    let mut record = Vec::with_capacity(RECORD_BYTES_EXPECTED);
-    put_record(&mut record, deleted, seq, sizes, &TreePlace::Inline(&[]));
-    let head = record.len();
-    tree.encode(&mut record);
-    if record.len() - head > TREE_BYTES_MAX {
-        // `head` was the length before the tree.
-        let chunk = into.append(&record[head..])?;
-        record.clear();
-        put_record(&mut record, deleted, seq, sizes, &TreePlace::Chunk(chunk));
-    }
-    Ok(record)
-}
-
-/// Room for the record of a document that was written once.
-const RECORD_BYTES_EXPECTED: usize = 64;
 
 /// Separates what is wrong with one edit from what stops the whole group.
 fn for_this_edit(result: Result<Rev>) -> Result<Result<Rev>> {

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Rooms: `record` (stored forms), `roots` (what a commit says), `load` (reading them), `edit`
-//! (what a group of requests does), `attach` (attachments on their way in), `snapshot` and
-//! `content` (reading), `changes` (the feed), `compact`, `check`,
-//! `chunks` (what of the file a commit uses).
+//! (what a group of requests does), `prepare` (what need not wait for a group), `attach`
+//! (attachments on their way in), `snapshot` and `content` (reading), `changes` (the feed),
+//! `compact`, `check`, `chunks` (what of the file a commit uses).
 //!
 //! Invariant: every document has exactly one entry in by_id and one in by_seq, they agree about
 //! its leaves, and no sequence is above the update sequence.
@@ -23,6 +23,7 @@ mod compact;
 mod content;
 mod edit;
 mod load;
+mod prepare;
 mod record;
 mod roots;
 mod snapshot;
@@ -198,6 +199,9 @@ impl Database {
     /// document that changed gets one new sequence, in the order of their ids. Ids that begin with
     /// `_local/` write local documents. All that succeeded is durable when this returns.
     ///
+    /// Cost: bodies become text, and revision ids are computed, before this writer's turn comes; a
+    /// call with 500 edits or more does that on several threads.
+    ///
     /// Errors of one edit (its place in the answer): [`Error::Conflict`], [`Error::BadInput`],
     /// [`Error::TooLarge`], [`Error::Missing`] for a stub of an attachment that is not there.
     /// Errors of the whole call, which then changed nothing: [`Error::Io`], [`Error::Corrupt`],
@@ -205,6 +209,25 @@ impl Database {
     // spec: DB-1, DB-3
     pub fn edit(&self, edits: Vec<DocEdit>) -> Result<Vec<Result<Rev>>> {
         self.submit_edits(edits, false)
+    }
+
+    /// Makes the edits of several writers in one commit: what [`Database::edit`] does for writers
+    /// that call it at the same moment and meet in one group, in this order. For a server that has
+    /// gathered requests itself, and for tests that need the same group every time.
+    ///
+    /// Each writer gets the answer that it would have got alone after those before it; a document
+    /// that changed gets a new sequence from each writer that changed it.
+    // spec: DB-4
+    pub fn edit_together(&self, writers: Vec<Vec<DocEdit>>) -> Vec<Result<Vec<Result<Rev>>>> {
+        let prepare = |edits| prepare::prepare(edits, false);
+        let request = |edits| Request::Edit { parts: prepare(edits), replicated: false };
+        let group: Vec<Request> = writers.into_iter().map(request).collect();
+        if group.is_empty() {
+            return Vec::new();
+        }
+        let held = self.queue.exclusive(|| self.run_group(&group));
+        let replies = held.unwrap_or_else(|_| group.iter().map(|_| Err(self.poisoned())).collect());
+        replies.into_iter().map(|reply| reply.map(edited)).collect()
     }
 
     /// Writes revisions that were made elsewhere, with their ancestors: they are merged into the
@@ -217,10 +240,8 @@ impl Database {
     }
 
     fn submit_edits(&self, edits: Vec<DocEdit>, replicated: bool) -> Result<Vec<Result<Rev>>> {
-        match self.submit(Request::Edit { edits, replicated })? {
-            Reply::Edited(replies) => Ok(replies),
-            _ => unreachable!("an edit is answered by its replies"),
-        }
+        let parts = prepare::prepare(edits, replicated);
+        self.submit(Request::Edit { parts, replicated }).map(edited)
     }
 
     /// Removes leaf revisions as if they had never been, with ancestors that no other leaf has.
@@ -356,6 +377,13 @@ impl Database {
     /// is dropped instead loses nothing; the next open checks more.
     pub fn close(&self) -> Result<()> {
         self.file.close()
+    }
+}
+
+fn edited(reply: Reply) -> Vec<Result<Rev>> {
+    match reply {
+        Reply::Edited(replies) => replies,
+        _ => unreachable!("an edit is answered by its replies"),
     }
 }
 

@@ -84,9 +84,10 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    pub(crate) fn of(tree: &DocTree) -> Sizes {
+    /// Of these leaves of a document, which are all.
+    pub(crate) fn of(leaves: &[(&Rev, &Known)]) -> Sizes {
         let mut sizes = Sizes::default();
-        for (_, known) in tree.leaves() {
+        for (_, known) in leaves {
             sizes.external = sizes.external.saturating_add(known.external);
             sizes.stored = sizes.stored.saturating_add(known.stored());
         }
@@ -142,17 +143,14 @@ pub(crate) struct SeqEntry {
     pub(crate) leaves: Vec<(Rev, bool)>,
 }
 
-/// The by_seq value of a document with these leaves, the winner first.
-pub(crate) fn encode_seq_entry(id: &str, leaves: &[(&Rev, &Known)]) -> Vec<u8> {
-    // A leaf is mostly a flag, a small generation and 16 bytes behind their length.
-    let mut out = Vec::with_capacity(id.len() + 4 + leaves.len() * 20);
-    put_bytes(&mut out, id.as_bytes());
-    put_varint(&mut out, leaves.len() as u64);
+/// Appends the by_seq value of a document with these leaves, the winner first.
+pub(crate) fn put_seq_entry(out: &mut Vec<u8>, id: &str, leaves: &[(&Rev, &Known)]) {
+    put_bytes(out, id.as_bytes());
+    put_varint(out, leaves.len() as u64);
     for (rev, known) in leaves {
         out.push(u8::from(known.deleted));
-        put_rev(&mut out, rev);
+        put_rev(out, rev);
     }
-    out
 }
 
 impl SeqEntry {
@@ -233,6 +231,7 @@ pub(crate) struct BodyParts<'a> {
 
 /// Appends a body chunk.
 pub(crate) fn put_body(out: &mut Vec<u8>, json: &[u8], attachments: &[HeldAttachment]) {
+    out.reserve(json.len() + 8);
     put_bytes(out, json);
     put_varint(out, attachments.len() as u64);
     for held in attachments {
@@ -442,7 +441,7 @@ mod tests {
                     let known: Vec<Known> = entry.leaves.iter().map(known).collect();
                     let revs = entry.leaves.iter().map(|(rev, _)| rev);
                     let leaves: Vec<(&Rev, &Known)> = revs.zip(&known).collect();
-                    return encode_seq_entry(&entry.id, &leaves);
+                    put_seq_entry(&mut out, &entry.id, &leaves);
                 }
                 Stored::Purge(entry) => return entry.encode(),
                 Stored::Body { json, attachments } => put_body(&mut out, json, attachments),

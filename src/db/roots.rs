@@ -55,6 +55,9 @@ impl Roots for DbRoots {
     fn decode(reader: &mut Reader<'_>) -> Option<DbRoots> {
         let (update_seq, purge_seq) = (reader.varint()?, reader.varint()?);
         let (revs_limit, purge_infos_limit) = (reader.varint()?.try_into().ok()?, reader.varint()?);
+        if revs_limit == 0 || purge_infos_limit == 0 {
+            return None;
+        }
         Some(DbRoots {
             by_id: Tree::decode(reader)?,
             by_seq: Tree::decode(reader)?,
@@ -91,10 +94,14 @@ impl DocCounts {
     /// The form in inner nodes.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        for number in [self.live, self.deleted, self.external_bytes, self.stored_bytes] {
-            put_varint(&mut out, number);
-        }
+        self.put(&mut out);
         out
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for number in [self.live, self.deleted, self.external_bytes, self.stored_bytes] {
+            put_varint(out, number);
+        }
     }
 
     /// Reads the form in inner nodes; empty bytes are the counts of nothing.
@@ -138,13 +145,13 @@ impl Reducer for CountDocs {
                 stored_bytes: sizes.stored,
             });
         }
-        out.extend_from_slice(&sum.encode());
+        sum.put(out);
         Ok(())
     }
 
     fn rereduce(&self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
         let parts = parts.iter().filter_map(|part| DocCounts::decode(part));
-        out.extend_from_slice(&parts.fold(DocCounts::default(), DocCounts::add).encode());
+        parts.fold(DocCounts::default(), DocCounts::add).put(out);
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::store::committed::Committed;
 use crate::vocabulary::{Direction, Json, KeyRange, Rev};
 
 use super::content::AttachmentContent;
-use super::load::{Body, Record, nonsense};
+use super::load::{Body, Record, nonsense, nonsense_reduction};
 use super::record::{DocTree, Known, PurgeEntry, decode_local, key_seq};
 use super::roots::{DbRoots, DocCounts};
 use super::{Change, Shapes};
@@ -212,7 +212,7 @@ impl DbSnapshot {
 
     pub(crate) fn record(&self, id: &str) -> Result<Option<Record>> {
         let value = self.roots().by_id.get(&self.state.nodes(), id.as_bytes())?;
-        value.map(|value| Record::load(&*self.state.file, &value)).transpose()
+        value.map(|value| Record::load(&self.state, id.as_bytes(), &value)).transpose()
     }
 
     fn found(&self, id: &str) -> Result<Record> {
@@ -373,8 +373,9 @@ impl DbSnapshot {
         for row in self.roots().by_id.iter(&nodes, range.clone(), direction) {
             let (key, value) = row?;
             let id = String::from_utf8(key.to_vec());
-            let id = id.map_err(|_| nonsense(&*self.state.file, "a document id"))?;
-            let record = Record::load(&*self.state.file, &value)?;
+            let wrong = |_| nonsense(&self.state, &self.roots().by_id, &key, "a document id");
+            let id = id.map_err(wrong)?;
+            let record = Record::load(&self.state, &key, &value)?;
             let Some(summary) = DocSummary::of(id, &record) else { continue };
             if visit(summary).is_break() {
                 break;
@@ -387,7 +388,8 @@ impl DbSnapshot {
     pub fn count_docs(&self, range: &KeyRange) -> Result<DocCounts> {
         let nodes = self.state.nodes();
         let reduction = self.roots().by_id.reduce(&nodes, &self.shapes.by_id, range)?;
-        DocCounts::decode(&reduction).ok_or_else(|| nonsense(&*self.state.file, "a reduction"))
+        let by_id = &self.roots().by_id;
+        DocCounts::decode(&reduction).ok_or_else(|| nonsense_reduction(&self.state, by_id))
     }
 
     /// Visits the changes after sequence `since`, each document at its newest one; descending, all
@@ -427,7 +429,8 @@ impl DbSnapshot {
     }
 
     fn decode_local(&self, id: String, value: &[u8]) -> Result<LocalDocument> {
-        let wrong = || nonsense(&*self.state.file, "a local document");
+        let local = &self.roots().local;
+        let wrong = || nonsense(&self.state, local, id.as_bytes(), "a local document");
         let (number, json) = decode_local(value).ok_or_else(wrong)?;
         match Json::parse(json) {
             Ok(Json::Object(body)) => Ok(LocalDocument { id, number, body }),
@@ -448,7 +451,7 @@ impl DbSnapshot {
         for row in self.roots().purges.iter(&nodes, range, Direction::Ascending) {
             let (key, value) = row?;
             let entry = key_seq(&key).zip(PurgeEntry::decode(&value));
-            let wrong = || nonsense(&*self.state.file, "a purge");
+            let wrong = || nonsense(&self.state, &self.roots().purges, &key, "a purge");
             let (seq, PurgeEntry { id, revs }) = entry.ok_or_else(wrong)?;
             purges.push((seq, id, revs));
         }

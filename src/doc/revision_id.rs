@@ -134,38 +134,47 @@ pub(crate) fn term_sha1(json: &Json) -> [u8; 20] {
 
 struct TermHasher<H> {
     hash: H,
-    buffer: Vec<u8>,
+    buffer: [u8; BUFFER_BYTES],
+    /// Bytes in the buffer.
+    held: usize,
 }
 
 impl<H: Hash> TermHasher<H> {
     fn new() -> TermHasher<H> {
-        TermHasher { hash: H::new(), buffer: Vec::with_capacity(BUFFER_BYTES) }
+        TermHasher { hash: H::new(), buffer: [0; BUFFER_BYTES], held: 0 }
     }
 
     fn finish<const N: usize>(mut self) -> [u8; N]
     where
         [u8; N]: From<md5::digest::Output<H>>,
     {
-        self.hash.update(&self.buffer);
+        self.hash_buffer();
         self.hash.finalize().into()
     }
 
     #[inline]
     fn bytes(&mut self, bytes: &[u8]) {
-        if self.buffer.len() + bytes.len() > BUFFER_BYTES {
-            return self.hash_buffer_and(bytes);
+        match self.buffer.get_mut(self.held..self.held + bytes.len()) {
+            Some(free) => {
+                free.copy_from_slice(bytes);
+                self.held += bytes.len();
+            }
+            None => self.hash_buffer_and(bytes),
         }
-        self.buffer.extend_from_slice(bytes);
     }
 
     #[cold]
     fn hash_buffer_and(&mut self, bytes: &[u8]) {
-        self.hash.update(&self.buffer);
-        self.buffer.clear();
+        self.hash_buffer();
         if bytes.len() > BUFFER_BYTES {
             return self.hash.update(bytes);
         }
-        self.buffer.extend_from_slice(bytes);
+        self.bytes(bytes);
+    }
+
+    fn hash_buffer(&mut self) {
+        self.hash.update(self.buffer.get(..self.held).unwrap_or_default());
+        self.held = 0;
     }
 
     fn value(&mut self, json: &Json) {

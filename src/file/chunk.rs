@@ -44,6 +44,11 @@ impl Pointer {
         Pointer { offset, length: payload.len() as u32, checksum: crc32c(payload) }
     }
 
+    /// A pointer to nothing at `offset`, for reports of damage.
+    pub(crate) fn at(offset: u64) -> Pointer {
+        Pointer { offset, ..Pointer::default() }
+    }
+
     /// Payload bytes of the chunk.
     pub fn length(&self) -> usize {
         self.length as usize

@@ -166,7 +166,9 @@ impl Footer {
             return None;
         }
         let offset = reader.u64()?;
-        let in_place = at == offset || at == offset.checked_add(BLOCK_BYTES)?;
+        let in_place = at == offset
+            || at == offset.checked_add(BLOCK_BYTES)?
+            || mark::planted("footer-of-any-place");
         if !in_place || offset / BLOCK_BYTES % 2 != 1 || !offset.is_multiple_of(BLOCK_BYTES) {
             return None;
         }
@@ -175,6 +177,13 @@ impl Footer {
             return None;
         }
         Footer::decode_fields(own_file, offset, reader)
+    }
+
+    /// The file whose footer `block`, found at offset `at`, is a copy of, if it is a whole one in
+    /// its place.
+    pub(crate) fn find_file(at: u64, block: &[u8]) -> Option<FileId> {
+        let file = FileId(Reader::new(block.get(8..)?).array()?);
+        Footer::decode(file, at, block).map(|footer| footer.file)
     }
 
     fn decode_fields(file: FileId, offset: u64, mut reader: Reader<'_>) -> Option<Footer> {

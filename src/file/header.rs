@@ -109,22 +109,25 @@ impl Header {
     /// Reads what the first block of `path` (`bytes`, fewer if the file is shorter) says.
     ///
     /// Errors: [`Error::NotADatabase`], [`Error::NewerFormat`], and [`Error::Corrupt`] if both
-    /// copies were ours and are damaged.
-    // spec: FILE-1, FILE-3
+    /// copies were ours and are damaged, or both are whole and differ.
+    // spec: FILE-1, FILE-3, ROT-7
     pub(crate) fn decode(path: &Path, bytes: &[u8]) -> Result<HeaderRead> {
         let copy_b = match mark::planted("header-copy-b-ignored") {
             true => None,
             false => bytes.get(COPY_B..COPY_B + COPY_BYTES),
         };
         let copies = [bytes.get(..COPY_BYTES), copy_b];
-        for copy in copies.into_iter().flatten() {
-            if let Some(header) = decode_copy(copy) {
-                if header.version > FORMAT_VERSION {
-                    let (path, found) = (path.to_path_buf(), header.version);
-                    return Err(Error::NewerFormat { path, found, supported: FORMAT_VERSION });
-                }
-                return Ok(HeaderRead::Found(header));
+        let mut whole = copies.into_iter().flatten().filter_map(decode_copy);
+        if let Some(header) = whole.next() {
+            // One of two that differ is of another time, and nothing says which.
+            if whole.any(|other| other != header) && !mark::planted("header-copies-may-differ") {
+                return Err(Corruption::new(path, 0, "two copies of one header", "two").into());
             }
+            if header.version > FORMAT_VERSION {
+                let (path, found) = (path.to_path_buf(), header.version);
+                return Err(Error::NewerFormat { path, found, supported: FORMAT_VERSION });
+            }
+            return Ok(HeaderRead::Found(header));
         }
         let begun = bytes.len().min(MAGIC.len());
         if bytes.len() < COPY_BYTES && bytes[..begun] == MAGIC[..begun] {
@@ -135,6 +138,14 @@ impl Header {
         }
         Err(Error::NotADatabase { path: path.to_path_buf() })
     }
+}
+
+/// Offsets of the copies in block 0 (`bytes`, fewer if the file is shorter) that are not whole; a
+/// file that ends inside its header has fewer copies. One that is newer than ours counts as whole.
+pub(crate) fn lost_copies(bytes: &[u8]) -> Vec<u64> {
+    let copy = |offset: usize| bytes.get(offset..offset + COPY_BYTES);
+    let lost = |offset: &usize| copy(*offset).is_some_and(|copy| decode_copy(copy).is_none());
+    [0, COPY_B].into_iter().filter(lost).map(|offset| offset as u64).collect()
 }
 
 fn decode_copy(copy: &[u8]) -> Option<Header> {
@@ -182,6 +193,18 @@ mod tests {
             damaged[position] ^= 0xff;
             assert!(matches!(read(&damaged), Ok(HeaderRead::Found(found)) if found == header()));
         }
+    }
+
+    // spec: ROT-7
+    #[test]
+    fn two_whole_copies_that_differ_are_damage() {
+        let other = Header { file: FileId([3; 16]), ..header() }.encode();
+        for stale in [0..COPY_BYTES, COPY_B..COPY_B + COPY_BYTES] {
+            let mut block = header().encode();
+            block[stale.clone()].copy_from_slice(&other[stale]);
+            assert!(read(&block).is_err_and(|error| error.is_corrupt()));
+        }
+        assert!(matches!(read(&other), Ok(HeaderRead::Found(_))));
     }
 
     // spec: FILE-3

@@ -8,7 +8,8 @@
 //! Rooms, bottom up: `block` (the 2,048-byte grid and its markers), `chunk` (checksummed byte
 //! strings under checked pointers), `header` (whose file is this), `footer` (where are the roots),
 //! `open` and `read_ahead` (reading), `recover` (which commit stands), `history` (older commits),
-//! `writer` (the commit protocols), `inspect` (what lies in a file, for people).
+//! `writer` (the commit protocols), `twins` (are both copies there), `inspect` (what lies in a
+//! file, for people).
 //!
 //! Invariant: bytes that were written are never changed; whatever a crash leaves behind the last
 //! whole footer is garbage that later commits step over.
@@ -22,6 +23,7 @@ mod inspect;
 mod open;
 mod read_ahead;
 mod recover;
+mod twins;
 mod writer;
 
 #[cfg(test)]
@@ -37,5 +39,6 @@ pub use open::{OpenFile, sibling};
 pub(crate) use read_ahead::ReadAhead;
 pub(crate) use recover::newest_whole;
 pub use recover::{Recovered, RecoveryReport, SkipReason, SkippedFooter, recover};
+pub(crate) use twins::{TwinsChecked, check_twins};
 pub(crate) use writer::FileWriter;
 pub use writer::{CommitId, WriteCounts};

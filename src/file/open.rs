@@ -142,7 +142,9 @@ impl OpenFile {
 
     /// Appends bytes; see [`DiskFile::append`]. Errors speak of the name that the file is for.
     pub(crate) fn append(&self, bytes: &[u8]) -> Result<u64> {
-        self.disk_file.append(bytes).map_err(|error| error.about(&self.path))
+        let offset = self.disk_file.append(bytes).map_err(|error| error.about(&self.path))?;
+        self.known_size.fetch_max(offset + bytes.len() as u64, Ordering::Relaxed);
+        Ok(offset)
     }
 
     /// Writes the same bytes once more; see [`DiskFile::rewrite_same`].
@@ -172,6 +174,8 @@ impl OpenFile {
             return Ok(Vec::new());
         }
         let end = offset.saturating_add(length as u64);
+        // spec: ROT-6
+        let end = if mark::planted("length-believed") { 0 } else { end };
         if end > self.known_size.load(Ordering::Relaxed) && end > self.size()? {
             return Err(self.damage(offset, "bytes inside the file", "end of file"));
         }
@@ -190,7 +194,10 @@ impl OpenFile {
         let payload = block::strip_markers(pointer.offset, raw)
             .map_err(|block| self.damage(block, "the marker of a data block", "another"))?;
         let checksum = crc32c(&payload);
-        if checksum != pointer.checksum && !mark::planted("chunk-checksum-ignored") {
+        let taken = mark::planted("chunk-checksum-ignored")
+            || mark::planted("checksums-of-data-ignored")
+            || (mark::planted("zeros-taken-for-a-chunk") && payload.iter().all(|byte| *byte == 0));
+        if checksum != pointer.checksum && !taken {
             let expected = format!("a chunk with checksum {:08x}", pointer.checksum);
             return Err(self.damage(pointer.offset, &expected, &format!("{checksum:08x}")));
         }

@@ -88,7 +88,7 @@ fn what_is_appended_behind_a_torn_tail_stays_reachable() {
             // No clean close in between: each reopening finds what the one before appended.
             let mut writer = writer(&env, Protocol::Verified).unwrap();
             let chunk = writer.append(b"chunk").unwrap();
-            let id = writer.commit(&[100 + number]).unwrap();
+            let id = writer.commit(&[100 + number]).unwrap().id();
             assert_eq!(id.number, u64::from(found) + 1 + u64::from(number));
             assert_eq!(&*writer.read(chunk).unwrap(), b"chunk");
         }
@@ -157,7 +157,7 @@ fn a_sealed_file_opens_with_a_few_reads_and_keeps_the_commits_identity() {
     let (disk, env) = disk_and_env();
     let mut open = writer(&env, Protocol::Verified).unwrap();
     open.append(&vec![9; 500_000]).unwrap();
-    let id = open.commit(b"roots").unwrap();
+    let id = open.commit(b"roots").unwrap().id();
     open.seal().unwrap();
     let sealed = disk.bytes(Path::new(PATH)).unwrap();
     open.seal().unwrap();

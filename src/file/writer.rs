@@ -188,7 +188,7 @@ impl FileWriter {
     ///
     /// Errors: [`Error::Poisoned`], [`Error::Io`] (which poisons), [`Error::TooLarge`].
     // spec: COMMIT-1, COMMIT-2, COMMIT-3, COMMIT-4, FOOTER-3
-    pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<CommitId> {
+    pub(crate) fn commit(&mut self, payload: &[u8]) -> Result<&Footer> {
         let payload = if payload.len() <= PAYLOAD_BYTES_MAX {
             Payload::Inline(payload.to_vec())
         } else if mark::planted("long-roots-cut-off") {
@@ -216,10 +216,8 @@ impl FileWriter {
             payload,
         };
         let footer = self.guarded(|writer| writer.write_footer(footer))?;
-        let id = footer.id();
-        self.head = Some(footer);
         self.counts.commits += 1;
-        Ok(id)
+        Ok(self.head.insert(footer))
     }
 
     /// Appends a seal: the next open need not check a cover, and a missing last commit can no
@@ -338,7 +336,9 @@ impl FileWriter {
             return Err(Error::Poisoned { path: self.file.path().to_path_buf() });
         }
         let result = self.build_on_tail().and_then(|()| work(self));
-        if result.is_err() && !mark::planted("failed-write-not-poisoned") {
+        let goes_on =
+            mark::planted("failed-write-not-poisoned") || mark::planted("old-end-trusted");
+        if result.is_err() && !goes_on {
             mark::hit("poisoned");
             self.poisoned = true;
         }
@@ -372,7 +372,10 @@ impl FileWriter {
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file.sync()?;
+        match self.file.sync() {
+            Err(_) if mark::planted("flush-error-ignored") => {}
+            flushed => flushed?,
+        }
         self.counts.flushes += 1;
         self.flushed_end = self.appended;
         Ok(())
@@ -426,7 +429,7 @@ impl FileWriter {
         }
         self.sealed = false;
         let offset = self.file.append(&self.pending)?;
-        if offset != self.appended {
+        if offset != self.appended && !mark::planted("old-end-trusted") {
             let expected = format!("to append at byte {}", self.appended);
             return Err(self.file.damage(offset, &expected, &format!("byte {offset}")));
         }

@@ -26,7 +26,8 @@ use crate::env::{Access, DiskLock, Env};
 use crate::error::{Error, Result};
 use crate::file::{
     ChunkSource, CommitId, FileId, FileWriter, Footer, OpenFile, Payload, Protocol, Recovered,
-    RecoveryReport, WriteCounts, history, newest_whole, recover, sibling,
+    RecoveryReport, TwinsChecked, WriteCounts, check_twins, history, newest_whole, recover,
+    sibling,
 };
 use crate::mark;
 use crate::publish::{Published, Waited};
@@ -105,6 +106,11 @@ impl<R: Roots> Committed<R> {
         history::find_parent(&self.file, footer)?.map(|parent| self.with_footer(parent)).transpose()
     }
 
+    /// Both copies of the header and of this commit's footers, and the links of the commit.
+    pub(crate) fn check_twins(&self) -> Result<TwinsChecked> {
+        check_twins(&self.file, self.footer.as_ref())
+    }
+
     fn with_footer(&self, footer: Footer) -> Result<Committed<R>> {
         Ok(self.with_roots(decode_roots(&self.file, &footer)?, Some(footer)))
     }
@@ -143,6 +149,9 @@ pub(crate) struct CommittedFile<R> {
     closed: AtomicBool,
     recovery: Mutex<RecoveryReport>,
 }
+
+/// Room for the roots of one commit.
+const PAYLOAD_BYTES_EXPECTED: usize = 256;
 
 struct Writing {
     writer: FileWriter,
@@ -202,6 +211,7 @@ impl<R: Roots> CommittedFile<R> {
             true => recover(&file)?,
             false => newest_whole(&file)?.0,
         };
+        recovered.refuse_foreign(&file)?;
         recovered_state::<R>(&file, &recovered, cache_bytes)?.at(number)
     }
 
@@ -274,7 +284,7 @@ impl<R: Roots> CommittedFile<R> {
                 Ok(value)
             }
             Ok((Some(roots), value)) => {
-                let mut payload = Vec::new();
+                let mut payload = Vec::with_capacity(PAYLOAD_BYTES_EXPECTED);
                 roots.encode(&mut payload);
                 if let Err(error) = self.flush_name(&mut writing.name_flushed) {
                     writer.roll_back(savepoint);

@@ -19,13 +19,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::btree::{
-    self, Builder, CachedNodes, Checked, NodeCache, Shape, Tree, TreeOptions, Value,
+    self, Builder, CachedNodes, Checked, NodeCache, Rule, Shape, Tree, TreeOptions, Value,
+    Violation,
 };
 use crate::codec::Reader;
 use crate::commit_queue::CommitQueue;
 use crate::env::{Access, Env};
-use crate::error::{Error, Result};
-use crate::file::{CommitId, FileWriter, Protocol, ReadAhead, RecoveryReport, WriteCounts};
+use crate::error::{Corruption, Error, Result};
+use crate::file::{
+    CommitId, FileWriter, Pointer, Protocol, ReadAhead, RecoveryReport, WriteCounts,
+};
 use crate::kv::{KvSnapshot, OrderedKv, Visit};
 use crate::reduce::{Count, Reducer};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -376,12 +379,29 @@ impl StoreSnapshot {
         self.state.roots.reduce(&self.state.nodes(), &self.shape, range)
     }
 
-    /// Verifies everything under this commit: structure, order, sizes, reductions recomputed.
-    /// Damage and broken rules are listed in the answer. Cost: reads every node.
+    /// Verifies everything under this commit: structure, order, sizes, reductions recomputed, and
+    /// what the commit's footers say. Damage and broken rules are listed in the answer. Cost: reads
+    /// every node.
     ///
     /// Errors: [`Error::Io`].
+    // spec: ROT-4, ROT-5
     pub fn check(&self) -> Result<Checked> {
-        self.state.roots.check(&self.state.nodes(), &self.shape)
+        let mut checked = self.state.roots.check(&self.state.nodes(), &self.shape)?;
+        for wrong in self.state.check_twins()?.wrong {
+            let pointer = Pointer::at(wrong.offset);
+            checked.violations.push(Violation { pointer, rule: Rule::Damaged(wrong.into()) });
+        }
+        Ok(checked)
+    }
+
+    /// Copies of the header and of this commit's footers that are damaged while their twins are
+    /// whole: nothing is lost yet. A crash during a commit can leave one too; the next commit
+    /// writes a fresh pair. Cost: a few reads of a block.
+    ///
+    /// Errors: [`Error::Io`].
+    // spec: ROT-4
+    pub fn lost_copies(&self) -> Result<Vec<Corruption>> {
+        Ok(self.state.check_twins()?.lost)
     }
 }
 

@@ -11,7 +11,7 @@ use rereduce::file::MemoryChunks;
 use rereduce::reduce::SumDecimal;
 use rereduce::vocabulary::{Direction, Edit, KeyRange, KvOp};
 
-use crate::script::Layer;
+use super::script::Layer;
 
 /// A command of the tree's scripts. Values are numbers, and reductions are their sums.
 enum Command {

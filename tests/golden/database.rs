@@ -13,9 +13,9 @@ use rereduce::vocabulary::{Base, DbOp, Direction, Json, KeyRange, Rev, RevPath, 
 use rereduce::{Error, Result};
 use rereduce_model::{body_text, content};
 
-use crate::documents::{is_deletion, path};
-use crate::draw::{draw_leaves, short};
-use crate::script::Layer;
+use super::documents::{is_deletion, path};
+use super::draw::{draw_leaves, short};
+use super::script::Layer;
 
 /// A command of the database's scripts.
 enum Command {

@@ -8,8 +8,8 @@ use rereduce::doc::{
 };
 use rereduce::vocabulary::{Json, Rev, RevPath};
 
-use crate::draw::draw_leaves;
-use crate::script::Layer;
+use super::draw::draw_leaves;
+use super::script::Layer;
 
 /// A command of the documents' scripts. A path is written `3-c b a`, the newest first; a revision
 /// whose id begins with `x` is a deletion.

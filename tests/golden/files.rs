@@ -14,7 +14,7 @@ use rereduce::store::{Store, StoreOptions, StoreSnapshot};
 use rereduce::vocabulary::{Direction, KvOp, Slot};
 use rereduce_crash_sim::{Entry, Image, Plan, SimDisk, environment};
 
-use crate::script::Layer;
+use super::script::Layer;
 
 const DB: &str = "db";
 const BLOCK: usize = 2048;

@@ -22,8 +22,10 @@ pub(crate) fn run_all(
     layer: impl Fn() -> Box<dyn Layer>,
     update: bool,
 ) -> Vec<String> {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/scripts");
-    let entries = std::fs::read_dir(path.join(directory)).unwrap();
+    // crash-sim runs the scripts too, and its own folder lies below the one of the tests.
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let mut scripts = folders.map(|folder| folder.join("tests/golden/scripts").join(directory));
+    let entries = std::fs::read_dir(scripts.find(|path| path.is_dir()).unwrap()).unwrap();
     let mut scripts: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
     scripts.sort();
     assert!(!scripts.is_empty(), "{directory} has no scripts");

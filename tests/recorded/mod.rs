@@ -5,14 +5,17 @@
 
 pub(crate) mod paths;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use rereduce::doc::{Attachment, AttachmentEncoder, AttachmentSource, Draft, revision_id};
 use rereduce::vocabulary::{Json, Rev, RevPath};
 
 /// The text of a file under `tests/data/`.
 pub(crate) fn data(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name);
+    // crash-sim reads this too, and its own folder lies below the one of the tests.
+    let folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let found = folders.map(|folder| folder.join("tests/data")).find(|path| path.is_dir());
+    let path = found.unwrap().join(name);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 

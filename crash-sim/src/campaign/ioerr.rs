@@ -198,6 +198,8 @@ impl Job<'_> {
         match *self.fault {
             PlanItem::Fault(fault) => Some(Plan::default().and(Fault { nth, ..fault })),
             PlanItem::Quota(bytes) => (nth == 1).then(|| Plan::default().quota(bytes)),
+            // Damage at rest strikes no call.
+            PlanItem::Damage(_) => None,
         }
     }
 
@@ -205,6 +207,7 @@ impl Job<'_> {
         match *self.fault {
             PlanItem::Fault(fault) => Plan::default().and(fault),
             PlanItem::Quota(bytes) => Plan::default().quota(bytes),
+            PlanItem::Damage(_) => Plan::default(),
         }
     }
 }

@@ -4,11 +4,13 @@
 //! interrupted one stops.
 
 mod accounting;
+mod ace;
 mod checks;
 mod ci;
 mod crash;
 mod footer;
 mod ioerr;
+mod kill;
 mod model;
 mod nested;
 mod planted;
@@ -16,6 +18,8 @@ mod protocols;
 mod replay;
 mod report;
 mod revtree;
+mod rot;
+mod twice;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -24,7 +28,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 pub use accounting::{Account, account};
+pub use ace::{ScopeTally, Sequence, SmallScope};
+pub use kill::SentLog;
 pub use protocols::{Cell, expected_cells};
+pub use twice::{Rerun, run_twice, same_on_any_threads};
 
 use rereduce::mark;
 
@@ -79,6 +86,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: |context| nested::run(context, "nested"),
     },
     Campaign {
+        name: "ace",
+        about: "every sequence of up to 3 of 18 operations; --storage: of 4 of 8",
+        in_ci: true,
+        run: ace::run,
+    },
+    Campaign {
         name: "protocols",
         about: "which commit protocol survives which kind of disk, with counter-examples",
         in_ci: true,
@@ -89,6 +102,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "a file damaged in every way around its last footers",
         in_ci: true,
         run: footer::run,
+    },
+    Campaign {
+        name: "rot",
+        about: "a file with everything in it, damaged at rest in every way",
+        in_ci: true,
+        run: rot::run,
     },
     Campaign {
         name: "ioerr",
@@ -115,6 +134,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         run: planted::run,
     },
     Campaign {
+        name: "twice",
+        about: "every seed twice: the same calls, bytes and answers, on any number of threads",
+        in_ci: true,
+        run: twice::run,
+    },
+    Campaign {
+        name: "kill",
+        about: "the real program, killed at random moments; full and unwritable disks",
+        in_ci: true,
+        run: kill::run,
+    },
+    Campaign {
         name: "report",
         about: "protocols on disks under workloads, as a page and CSV files: --out DIR",
         in_ci: true,
@@ -122,7 +153,7 @@ pub const CAMPAIGNS: &[Campaign] = &[
     },
     Campaign {
         name: "replay",
-        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set",
+        about: "one violation again: --target, --script, --model, --plan, --point, --choice, --set, --damage",
         in_ci: false,
         run: replay::run,
     },

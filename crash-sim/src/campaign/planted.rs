@@ -1,104 +1,233 @@
-//! `planted`: switches one planted bug on after the other and runs the checks; each must notice
-//! what it is named for, and none may complain about the engine as it is.
+//! `planted`: switches one planted bug on after the other and runs the checks; each must be caught
+//! by the checks it is named for, and none may complain about the engine as it is.
 //!
-//! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks. The quick form runs
-//! each check on the bugs that are named for it; the full form runs all on all, until two
-//! independent ones (a test that plants the bug is one) have noticed. The unit of `passed` is a bug
-//! that was caught here.
+//! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks, `--clean N` tries the
+//! clean engine under N seeds. The quick form runs each check on the bugs that are named for it;
+//! the full form runs all on all, and the clean engine 20 times. A line for each bug:
+//!
+//! ```text
+//! NAME  WHAT IT VIOLATES  caught  CHECK SECONDS, CHECK SECONDS; TEST FILES THAT PLANT IT TOO
+//! ```
+//!
+//! The unit of `passed` is a bug that was caught here.
 
-use std::time::Instant;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use rereduce::mark;
 
-use super::{Context, Progress, checks};
+use super::checks::{CHECKS, Check};
+use super::{Context, Progress};
 use crate::figures::Figures;
 use crate::oracle::guarded;
 use crate::planted::{PLANTED, Planted};
 
 /// Bugs that must be caught.
-const FLOOR: u64 = 45;
+const FLOOR: u64 = 60;
+
+/// Runs of the clean engine in the full form.
+const CLEAN_RUNS: u64 = 20;
+
+/// Bugs, and runs of the clean engine, that are tried at the same time.
+const THREADS: usize = 2;
+
+/// Of a hundred bugs, how many two independent checks must notice.
+const TWICE_PERCENT: u64 = 80;
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let mut figures = Figures::new("planted", FLOOR);
-    let mut checks = checks::all();
-    if let Some(names) = context.argument("checks") {
-        checks.retain(|check| names.split(',').any(|name| name == check.name));
-    }
-    if let (true, Some(name)) = (context.quick, context.argument("bug")) {
-        let named = PLANTED.iter().filter(|bug| bug.name == name);
-        let named: Vec<&str> = named.flat_map(|bug| bug.checks()).collect();
-        checks.retain(|check| named.contains(&check.name));
-    }
-    let mut false_alarms = 0;
-    // A check that complains about everything notices nothing.
-    checks.retain(|check| {
-        let alarm = guarded(|| (check.run)(context)).err();
-        if let Some(alarm) = &alarm {
-            false_alarms += 1;
-            context.say(format_args!("false alarm of {}: {alarm}", check.name));
-        }
-        alarm.is_none()
-    });
-    let (mut caught, mut twice) = (0, 0);
-    let progress = Progress::new(context);
-    let wanted = |bug: &&Planted| match context.argument("bug") {
-        Some(name) => bug.name == name,
-        None => bug.checks().next().is_some() || !context.quick,
+    let bugs: Vec<&Planted> = match context.argument("bug") {
+        Some(name) => PLANTED.iter().filter(|bug| bug.name == name).collect(),
+        None => PLANTED.iter().collect(),
     };
-    for bug in PLANTED.iter().filter(wanted) {
-        if context.stopped() {
-            break;
+    let checks = wanted_checks(context, &bugs);
+    let (runs, alarmed) = clean_runs(context, &checks)?;
+    // A check that complains about everything notices nothing.
+    let checks: Vec<&Check> =
+        checks.into_iter().filter(|check| !alarmed.contains(&check.name)).collect();
+    let progress = Progress::new(context);
+    let printed = Mutex::new((0, vec![None; bugs.len()]));
+    each(context, bugs.len(), |index| {
+        progress.show(bugs[index].name);
+        let tried = Tried::new(context, bugs[index], &checks);
+        // Lines come in the order of the table, whoever finishes first.
+        let (next, results) = &mut *locked(&printed);
+        results[index] = Some(tried);
+        while let Some(Some(tried)) = results.get(*next) {
+            context.say(tried.line());
+            *next += 1;
         }
-        progress.show(bug.name);
-        let began = Instant::now();
-        let catching = catching(context, bug, &checks);
-        let missed = bug.checks().any(|named| !catching.contains(&named));
-        let elsewhere = catching.is_empty() && !missed;
-        let word = match (missed, elsewhere) {
-            (true, _) => "MISSED",
-            (false, true) => "not here",
-            (false, false) => "caught",
-        };
-        let mut by = catching.clone();
-        by.extend(Some(bug.shown_by).filter(|test| !test.is_empty()));
-        let (by_all, seconds) = (by.join(" "), began.elapsed().as_secs_f64());
-        context
-            .say(format_args!("{}\t{}\t{word}\t{by_all}\t{seconds:.1} s", bug.name, bug.violates));
-        figures.failed += u64::from(missed);
-        caught += u64::from(!missed && !elsewhere);
-        twice += u64::from(by.len() >= 2);
-    }
+    });
     drop(progress);
-    figures.count("bugs", PLANTED.len() as u64);
-    let in_tests = PLANTED.iter().filter(|bug| !bug.shown_by.is_empty()).count();
-    figures.count("planted by tests too", in_tests as u64);
-    figures.count("noticed by two checks", twice);
-    figures.count("false alarms", false_alarms);
-    figures.passed = caught;
-    figures.failed += false_alarms;
+    let (_, results) = printed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let tried: Vec<Tried> = results.into_iter().flatten().collect();
+    let twice = tried.iter().filter(|tried| tried.kin().len() >= 2).count() as u64;
+    let mut times: Vec<Duration> = tried.iter().map(|tried| tried.time).collect();
+    times.sort();
+    let median = times.get(times.len() / 2).copied().unwrap_or_default();
+    figures.count("bugs", tried.len() as u64);
+    figures.count("noticed by two independent checks", twice);
+    figures.count("ms a bug (median)", median.as_millis() as u64);
+    figures.count("clean runs", runs);
+    figures.count("false alarms", alarmed.len() as u64);
+    figures.passed = tried.iter().filter(|tried| !tried.catching.is_empty()).count() as u64;
+    figures.failed = tried.iter().filter(|tried| tried.is_missed()).count() as u64;
+    figures.failed += alarmed.len() as u64;
     figures.interrupted = context.stopped();
+    let whole = context.argument("bug").or(context.argument("checks")).is_none();
+    if whole && !context.stopped() && twice * 100 < tried.len() as u64 * TWICE_PERCENT {
+        context.say(format_args!("fewer than {TWICE_PERCENT} % were noticed by two checks"));
+        figures.failed += 1;
+    }
+    figures.rows = tried.iter().map(Tried::row).collect();
     Ok(figures)
 }
 
-/// The checks that notice `bug`: in the quick form only those named for it are tried, in the full
-/// form those first, and then others until two have noticed.
-fn catching(context: &Context, bug: &Planted, checks: &[checks::Check]) -> Vec<&'static str> {
-    let is_named = |check: &checks::Check| bug.checks().any(|name| name == check.name);
-    let mut order: Vec<&checks::Check> = checks.iter().filter(|check| is_named(check)).collect();
-    if !context.quick {
-        order.extend(checks.iter().filter(|check| !is_named(check)));
-    }
-    let needed = if bug.shown_by.is_empty() { 2 } else { 1 };
-    let mut names = Vec::new();
-    let before = mark::plant(Some(bug.name));
-    for check in order {
-        if names.len() >= needed && !is_named(check) {
-            break;
+/// All checks, or those that were asked for; for one bug in the quick form, those it is named for.
+fn wanted_checks(context: &Context, bugs: &[&Planted]) -> Vec<&'static Check> {
+    let asked = |check: &Check| match context.argument("checks") {
+        Some(names) => names.split(',').any(|name| name == check.name),
+        None => true,
+    };
+    let named = |check: &Check| bugs.iter().any(|bug| bug.checks().any(|it| it == check.name));
+    CHECKS.iter().filter(|check| asked(check) && (!context.quick || named(check))).collect()
+}
+
+/// Runs the checks on the clean engine under as many seeds as wanted. Returns how many runs there
+/// were, and the checks that complained.
+fn clean_runs(
+    context: &Context,
+    checks: &[&Check],
+) -> Result<(u64, BTreeSet<&'static str>), String> {
+    let runs = match context.argument("clean") {
+        Some(text) => text.parse().map_err(|_| "--clean takes a number")?,
+        None if context.quick => 1,
+        None => CLEAN_RUNS,
+    };
+    let (alarmed, progress) = (Mutex::new(BTreeSet::new()), Progress::new(context));
+    each(context, runs as usize * checks.len(), |job| {
+        let (run, check) = (job / checks.len(), checks[job % checks.len()]);
+        progress.show(format_args!("clean run {}, {}", run + 1, check.name));
+        let context = Context { seed: context.seed + run as u64, ..context.clone() };
+        // What an end from outside cut short says nothing.
+        if let (Err(alarm), false) = (tried(check, &context), context.stopped()) {
+            let seed = context.seed;
+            context.say(format_args!("false alarm of {}, seed {seed}: {alarm}", check.name));
+            locked(&alarmed).insert(check.name);
         }
-        if guarded(|| (check.run)(context)).is_err() {
-            names.push(check.name);
+    });
+    Ok((runs, alarmed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
+}
+
+/// Runs a check; what it found wrong is an error, and so is a panic.
+fn tried(check: &Check, context: &Context) -> Result<(), String> {
+    guarded(|| (check.run)(context).map_err(|wrong| wrong.to_string()))
+}
+
+/// Calls `work` with each number below `count`, on several threads, until the user wants to end.
+fn each(context: &Context, count: usize, work: impl Fn(usize) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while !context.stopped() {
+                    match next.fetch_add(1, Ordering::Relaxed) {
+                        index if index < count => work(index),
+                        _ => break,
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing is left half done where a panic could strike.
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// A bug that was tried.
+#[derive(Clone)]
+struct Tried {
+    bug: &'static Planted,
+    /// The checks that noticed, with their kin and the time each took.
+    catching: Vec<(&'static Check, Duration)>,
+    /// Checks that should have noticed and did not.
+    missing: Vec<&'static str>,
+    /// How long all checks took.
+    time: Duration,
+}
+
+impl Tried {
+    /// Plants `bug` and runs the checks: in the quick form those that it is named for, in the full
+    /// form all.
+    fn new(context: &Context, bug: &'static Planted, checks: &[&'static Check]) -> Tried {
+        let began = Instant::now();
+        let (mut catching, mut missing) = (Vec::new(), Vec::new());
+        let before = mark::plant(Some(bug.name));
+        for check in checks.iter().copied() {
+            let named = bug.checks().any(|name| name == check.name);
+            if context.stopped() || context.quick && !named {
+                continue;
+            }
+            let began = Instant::now();
+            // In the full form a check that is not named has one chance, like all others.
+            let tries = if named { check.tries } else { 1 };
+            match (0..tries).try_for_each(|_| tried(check, context)) {
+                _ if context.stopped() => {}
+                Err(_) => catching.push((check, began.elapsed())),
+                Ok(()) if named => missing.push(check.name),
+                Ok(()) => {}
+            }
+        }
+        mark::plant(before);
+        Tried { bug, catching, missing, time: began.elapsed() }
+    }
+
+    fn is_missed(&self) -> bool {
+        !self.missing.is_empty() || self.catching.is_empty() && self.bug.shown_by.is_empty()
+    }
+
+    /// What noticed it, code that is shared counted once.
+    fn kin(&self) -> BTreeSet<&'static str> {
+        let here = self.catching.iter().map(|(check, _)| check.kin);
+        here.chain(self.bug.tests()).collect()
+    }
+
+    fn verdict(&self) -> String {
+        match (self.missing.is_empty(), self.catching.is_empty()) {
+            (false, _) => format!("MISSED by {}", self.missing.join(" ")),
+            (true, true) => "by tests".to_owned(),
+            (true, false) => "caught".to_owned(),
         }
     }
-    mark::plant(before);
-    names
+
+    /// The checks that noticed, with the seconds each took.
+    fn caught_by(&self) -> String {
+        let shown = |(check, time): &(&Check, Duration)| {
+            format!("{} {:.2} s", check.name, time.as_secs_f64())
+        };
+        let checks: Vec<String> = self.catching.iter().map(shown).collect();
+        checks.join(", ")
+    }
+
+    fn line(&self) -> String {
+        let Planted { name, violates, shown_by, .. } = self.bug;
+        format!("{name}\t{violates}\t{}\t{}; {shown_by}", self.verdict(), self.caught_by())
+    }
+
+    fn row(&self) -> Vec<(&'static str, String)> {
+        let Planted { name, violates, shown_by, .. } = self.bug;
+        vec![
+            ("bug", name.to_string()),
+            ("violates", violates.to_string()),
+            ("verdict", self.verdict()),
+            ("checks", self.caught_by()),
+            ("tests", shown_by.to_string()),
+            ("kin", Vec::from_iter(self.kin()).join(" ")),
+            ("seconds", format!("{:.2}", self.time.as_secs_f64())),
+        ]
+    }
 }

@@ -1,12 +1,15 @@
 //! `replay`: one violation again, from the command that it was printed with.
 
-use super::{Context, subject};
+use super::{Context, rot, subject};
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
 use crate::figures::Figures;
 use crate::target::Workload;
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
+    if let Some(damage) = context.argument("damage") {
+        return rot::replay(context, damage);
+    }
     let needed = |name: &str| {
         context
             .argument(name)

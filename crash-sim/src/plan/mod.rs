@@ -4,6 +4,7 @@
 //! plan    ITEM; ITEM; ...
 //! item    CALL N ANSWER [written=BYTES] [pages=kept|reverted] [forever]
 //!         quota BYTES
+//!         DAMAGE                              flip 4097.3, zero 5, ...: see `damage`
 //! answer  EIO [late] | ENOSPC [late] | EINTR | lies | short written=BYTES | short=BYTES
 //! ```
 //!
@@ -17,6 +18,7 @@ use std::str::FromStr;
 
 pub use failure::{Answer, Errno, Failure, Fault, Pages, Verb};
 
+use crate::damage::Damage;
 use crate::trace::Call;
 use failure::number;
 
@@ -33,6 +35,8 @@ pub enum PlanItem {
     /// The named files of the disk have room for this many bytes together: the append that crosses
     /// it writes what fits, and the disk is full.
     Quota(u64),
+    /// A file rots. This strikes no call: whoever opens the file lays it over the bytes before.
+    Damage(Damage),
 }
 
 impl fmt::Display for PlanItem {
@@ -40,6 +44,7 @@ impl fmt::Display for PlanItem {
         match self {
             PlanItem::Fault(fault) => write!(out, "{fault}"),
             PlanItem::Quota(bytes) => write!(out, "quota {bytes}"),
+            PlanItem::Damage(damage) => write!(out, "{damage}"),
         }
     }
 }
@@ -53,6 +58,7 @@ impl FromStr for PlanItem {
                 let bytes = number(bytes.trim());
                 Ok(PlanItem::Quota(bytes.map_err(|_| format!("{text:?}: expected quota BYTES"))?))
             }
+            (word, _) if Damage::WORDS.contains(&word) => text.parse().map(PlanItem::Damage),
             _ => text.parse().map(PlanItem::Fault),
         }
     }
@@ -117,11 +123,19 @@ impl Plan {
         struck
     }
 
+    /// What rots, in order.
+    pub fn damages(&self) -> impl Iterator<Item = Damage> {
+        self.items().filter_map(|item| match item {
+            PlanItem::Damage(damage) => Some(*damage),
+            PlanItem::Fault(_) | PlanItem::Quota(_) => None,
+        })
+    }
+
     /// How many bytes the disk holds at most, if there is a limit.
     pub(crate) fn room(&self) -> Option<u64> {
         let quotas = self.items().filter_map(|item| match item {
             PlanItem::Quota(bytes) => Some(*bytes),
-            PlanItem::Fault(_) => None,
+            PlanItem::Fault(_) | PlanItem::Damage(_) => None,
         });
         quotas.min()
     }

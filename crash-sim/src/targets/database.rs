@@ -6,12 +6,16 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
-use rereduce::btree::TreeOptions;
-use rereduce::db::{Database, DatabaseOptions, DbSnapshot, DocEdit};
+use rereduce::btree::{Rule, TreeOptions, Violation};
+use rereduce::db::{Database, DatabaseOptions, DbRule, DbSnapshot, DocEdit};
 use rereduce::doc::{Attachment, AttachmentDraft, AttachmentSource, Document, Encoding};
 use rereduce::env::Env;
 use rereduce::file::Protocol;
+use rereduce::mark;
 use rereduce::vocabulary::{Direction, Json, Rev, RevId, RevPath};
 use rereduce::{Error, Result};
 use rereduce_model::{DbChange, DbDocument, DbEdit, DbHandle, DbReplica, DbView, DbWanted};
@@ -109,11 +113,96 @@ impl DatabaseOpener {
     ///
     /// Those of [`Database::open`].
     pub fn open(&self, env: &Env, path: &Path) -> Result<Box<dyn DbHandle>> {
-        Ok(Box::new(Handle(Database::open(env.clone(), path, self.options())?)))
+        Ok(Box::new(self.open_writer(env, path)?))
+    }
+
+    pub(super) fn open_writer(&self, env: &Env, path: &Path) -> Result<Handle> {
+        Ok(Handle(Arc::new(Database::open(env.clone(), path, self.options())?)))
+    }
+
+    /// Opens the database at `path` as another process does that only reads.
+    pub(super) fn open_reader(&self, env: &Env, path: &Path) -> Result<Handle> {
+        Ok(Handle(Arc::new(Database::open_read_only(env.clone(), path, self.options())?)))
     }
 }
 
-struct Handle(Database);
+pub(super) struct Handle(Arc<Database>);
+
+/// A compaction that copied everything and now stands still, until it is told to end or dropped.
+///
+/// It has a thread of its own; as that one waits whenever another one works, the disk sees one
+/// order of calls only.
+pub(super) struct StandingCompaction {
+    go_on: Option<Sender<()>>,
+    thread: Option<JoinHandle<Result<()>>>,
+}
+
+impl StandingCompaction {
+    /// Lets it catch up with what was written meanwhile, and swap.
+    pub(super) fn finish(mut self) -> Result<()> {
+        if let Some(go_on) = &self.go_on {
+            // A thread that does not listen any more has failed, which joining it shows.
+            let _ = go_on.send(());
+        }
+        self.join()
+    }
+
+    fn join(&mut self) -> Result<()> {
+        // Without a sender it is cancelled the next time it asks.
+        self.go_on = None;
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => std::panic::resume_unwind(panic),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for StandingCompaction {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // It was cancelled, which is no news.
+            let _ = self.join();
+        }
+    }
+}
+
+impl Handle {
+    /// Edits of several writers in one group commit, each with its own results.
+    pub(super) fn edit_together(&self, batches: &[Vec<DbEdit>]) -> Result<Vec<Vec<Result<Rev>>>> {
+        let one = |batch: &Vec<DbEdit>| batch.iter().map(|one| edit(&self.0, one)).collect();
+        let batches: Result<Vec<Vec<DocEdit>>> = batches.iter().map(one).collect();
+        self.0.edit_together(batches?).into_iter().collect()
+    }
+
+    /// Begins a compaction and comes back once it stands still; `None` if there was nothing to do.
+    pub(super) fn begin_compaction(&self) -> Result<Option<StandingCompaction>> {
+        let (db, planted) = (self.0.clone(), mark::planted_here());
+        let (copied, has_copied) = channel();
+        let (go_on, may_go_on) = channel();
+        let mut stood = false;
+        let mut watch = move || {
+            if !stood {
+                stood = true;
+                let _ = copied.send(());
+                if may_go_on.recv().is_err() {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        };
+        let thread = std::thread::spawn(move || {
+            mark::plant(planted);
+            db.compact(&mut watch)
+        });
+        let mut standing = StandingCompaction { go_on: Some(go_on), thread: Some(thread) };
+        match has_copied.recv() {
+            Ok(()) => Ok(Some(standing)),
+            // It ended by itself: there was nothing to copy, or it failed.
+            Err(_) => standing.join().map(|()| None),
+        }
+    }
+}
 
 struct View(DbSnapshot);
 
@@ -224,8 +313,18 @@ impl DbHandle for Handle {
     }
 
     fn check(&self) -> Option<Result<()>> {
-        Some(self.0.snapshot().and_then(|snapshot| snapshot.check()).map(|checked| {
+        let checked = self.0.snapshot().and_then(|snapshot| snapshot.check());
+        Some(checked.and_then(|checked| {
+            let damage = checked.violations.iter().find_map(|violation| match &violation.rule {
+                DbRule::Damaged(error) => Some(error),
+                DbRule::Tree(Violation { rule: Rule::Damaged(error), .. }) => Some(error),
+                _ => None,
+            });
+            if let Some(error) = damage {
+                return Err(error.clone());
+            }
             assert!(checked.is_sound(), "rules broken: {:?}", checked.violations);
+            Ok(())
         }))
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rereduce::doc::{AttachmentEncoder, recreated_revision_id, revision_id};
 use rereduce::env::Env;
-use rereduce::vocabulary::{Base, DbOp, Direction, Json, Replica, Rev, Slot};
+use rereduce::vocabulary::{Base, DbOp, Direction, DocEdit, Json, Replica, Rev, Slot};
 use rereduce::{Error, ErrorClass, Result};
 use rereduce_model::{
     Attachment, DbAttachment, DbDocument, DbEdit, DbHandle, DbReplica, DbView, DbWanted, Document,
@@ -18,7 +18,8 @@ use rereduce_model::{
     simpler_db,
 };
 
-use super::database::DatabaseOpener;
+use super::database::{DatabaseOpener, Handle, StandingCompaction};
+use super::step::DbStep;
 use crate::target::Target;
 
 /// The database under test.
@@ -38,7 +39,13 @@ pub struct DatabaseTarget(pub DatabaseOpener);
 pub struct OpenDatabase {
     env: Env,
     path: PathBuf,
-    engine: Option<Box<dyn DbHandle>>,
+    /// Ends before the engine does, as it works on it.
+    compaction: Option<StandingCompaction>,
+    engine: Option<Handle>,
+    /// Another process that only reads, and stays.
+    reader: Option<Handle>,
+    /// Whether a write failed: what is in the file then may be what the writer never shows.
+    in_doubt: bool,
     slots: BTreeMap<Slot, (Box<dyn DbView>, DatabaseState)>,
 }
 
@@ -101,18 +108,21 @@ struct Planned {
     stubs: BTreeSet<String>,
 }
 
+/// What a batch of edits writes if the documents are as in `state`.
+fn planned_batch(state: &State, edits: &[DocEdit]) -> Vec<Planned> {
+    let plan = |edit: &DocEdit| {
+        let base = resolve(state, &edit.id, edit.base);
+        let (deleted, body) = (edit.body.is_none(), body_text(edit.body));
+        let revision = Revision { deleted, body, attachments: Vec::new() };
+        Planned { id: edit.id.clone(), base, revision, stubs: BTreeSet::new() }
+    };
+    edits.iter().map(plan).collect()
+}
+
 /// What `op` writes if the documents are as in `state`; nothing for other operations.
 fn planned(state: &State, op: &DbOp) -> Vec<Planned> {
     match op {
-        DbOp::Edit(edits) => edits
-            .iter()
-            .map(|edit| {
-                let base = resolve(state, &edit.id, edit.base);
-                let (deleted, body) = (edit.body.is_none(), body_text(edit.body));
-                let revision = Revision { deleted, body, attachments: Vec::new() };
-                Planned { id: edit.id.clone(), base, revision, stubs: BTreeSet::new() }
-            })
-            .collect(),
+        DbOp::Edit(edits) => planned_batch(state, edits),
         DbOp::Attach { id, base, name, media, seed, size } => {
             let attachment = Attachment {
                 name: name.clone(),
@@ -141,6 +151,17 @@ fn attached(state: &State, id: &str, base: Base, attachment: Attachment) -> Plan
     revision.attachments.push(attachment);
     revision.attachments.sort();
     Planned { id: id.to_owned(), base, revision, stubs }
+}
+
+/// Makes the edits of one batch that are accepted.
+fn accept_batch(next: &mut State, batch: Vec<Planned>) {
+    for edit in batch {
+        let deletes = edit.revision.deleted;
+        let Ok(parent) = next.accept(&edit.id, edit.base.as_ref(), deletes) else { continue };
+        if let Some(rev) = made(next, &edit.id, parent.as_ref(), &edit) {
+            next.edit(&edit.id, parent, rev, edit.revision);
+        }
+    }
 }
 
 /// The revision that an accepted edit makes. Ids are a function of the content alone, which
@@ -219,10 +240,43 @@ fn read_revision(view: &dyn DbView, id: &str, document: &DbDocument) -> Result<R
     Ok(Revision { deleted: document.deleted, body: document.body.clone(), attachments })
 }
 
+/// A planned edit as it is sent to the engine.
+fn sent(planned: Planned) -> DbEdit {
+    let attachment = |Attachment { name, media, content }| {
+        let content = (!planned.stubs.contains(&name)).then_some(content);
+        DbAttachment { name, media, content }
+    };
+    DbEdit {
+        id: planned.id,
+        base: planned.base,
+        deleted: planned.revision.deleted,
+        body: planned.revision.body,
+        attachments: planned.revision.attachments.into_iter().map(attachment).collect(),
+    }
+}
+
+/// Whether an edit had to conflict shows in the state; everything else went wrong.
+fn conflicts_are_answers(results: impl IntoIterator<Item = Result<Rev>>) -> Result<()> {
+    for result in results {
+        match result {
+            Err(error) if error.class() != ErrorClass::Conflict => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl OpenDatabase {
-    fn engine(&self) -> Result<&dyn DbHandle> {
-        let closed = || Error::Closed { path: self.path.clone() };
-        self.engine.as_deref().ok_or_else(closed)
+    fn engine(&self) -> Result<&Handle> {
+        self.engine.as_ref().ok_or_else(|| Error::Closed { path: self.path.clone() })
+    }
+
+    /// Compacts, or ends the compaction that stands still.
+    fn compact(&mut self) -> Result<()> {
+        match self.compaction.take() {
+            Some(standing) => standing.finish(),
+            None => self.engine()?.compact().unwrap_or(Ok(())),
+        }
     }
 
     /// The documents named by an operation, as they are now.
@@ -239,30 +293,18 @@ impl OpenDatabase {
     }
 
     fn write(&self, op: &DbOp, state: &State) -> Result<()> {
-        let sent = |planned: Planned| DbEdit {
-            id: planned.id,
-            base: planned.base,
-            deleted: planned.revision.deleted,
-            body: planned.revision.body,
-            attachments: planned
-                .revision
-                .attachments
-                .into_iter()
-                .map(|Attachment { name, media, content }| {
-                    let content = (!planned.stubs.contains(&name)).then_some(content);
-                    DbAttachment { name, media, content }
-                })
-                .collect(),
-        };
         let edits: Vec<DbEdit> = planned(state, op).into_iter().map(sent).collect();
-        for result in self.engine()?.edit(&edits)? {
-            match result {
-                // Whether it had to conflict shows in the state.
-                Err(error) if error.class() != ErrorClass::Conflict => return Err(error),
-                _ => {}
-            }
-        }
-        Ok(())
+        conflicts_are_answers(self.engine()?.edit(&edits)?)
+    }
+
+    /// The writers ask for the revisions that they are based on, all of them, and then meet.
+    fn write_together(&self, writers: &[Vec<DocEdit>]) -> Result<()> {
+        let state = self.documents(writers.iter().flatten().map(|edit| &*edit.id))?;
+        let batch =
+            |edits: &Vec<DocEdit>| planned_batch(&state, edits).into_iter().map(sent).collect();
+        let batches: Vec<Vec<DbEdit>> = writers.iter().map(batch).collect();
+        let results = self.engine()?.edit_together(&batches)?;
+        conflicts_are_answers(results.into_iter().flatten())
     }
 
     fn hold(&mut self, slot: Slot, view: Box<dyn DbView>) -> Result<()> {
@@ -283,30 +325,22 @@ impl OpenDatabase {
     }
 }
 
-impl Target for DatabaseTarget {
-    type Op = DbOp;
-    type State = DatabaseState;
-    type Handle = OpenDatabase;
-
-    fn name(&self) -> &'static str {
-        "db"
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
-        self.0.set(key, value)
-    }
-
-    fn settings(&self) -> Vec<String> {
-        self.0.settings()
-    }
-
-    fn open(&self, env: &Env, path: &Path) -> Result<OpenDatabase> {
-        let engine = Some(self.0.open(env, path)?);
-        let (env, path) = (env.clone(), path.to_path_buf());
-        Ok(OpenDatabase { env, path, engine, slots: BTreeMap::new() })
-    }
-
-    fn apply(&self, handle: &mut OpenDatabase, op: &DbOp) -> Result<()> {
+impl DatabaseTarget {
+    fn take(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
+        let op = match step {
+            DbStep::Writers(writers) => return handle.write_together(writers),
+            DbStep::Compacting => {
+                if handle.compaction.is_none() {
+                    handle.compaction = handle.engine()?.begin_compaction()?;
+                }
+                return Ok(());
+            }
+            DbStep::Reader => {
+                handle.reader = Some(self.0.open_reader(&handle.env, &handle.path)?);
+                return Ok(());
+            }
+            DbStep::Op(op) => op,
+        };
         match op {
             DbOp::Edit(edits) => {
                 let state = handle.documents(edits.iter().map(|edit| &*edit.id))?;
@@ -339,20 +373,50 @@ impl Target for DatabaseTarget {
             }
             DbOp::History { slot, back } => handle.history(*slot, *back)?,
             DbOp::Release(slot) => drop(handle.slots.remove(slot)),
-            DbOp::Compact => handle.engine()?.compact().unwrap_or(Ok(()))?,
+            DbOp::Compact => handle.compact()?,
             DbOp::Reopen | DbOp::Crash => {
                 handle.slots.clear();
-                match handle.engine.take() {
-                    Some(engine) if *op == DbOp::Reopen => engine.close()?,
-                    Some(engine) => engine.crash(),
-                    None => {}
+                handle.compaction = None;
+                if let (Some(engine), DbOp::Reopen) = (handle.engine.take(), op) {
+                    Box::new(engine).close()?;
                 }
-                handle.engine = Some(self.0.open(&handle.env, &handle.path)?);
+                handle.engine = Some(self.0.open_writer(&handle.env, &handle.path)?);
             }
             // The whole state is read after every operation; the disk fails by plan only.
             _ => {}
         }
         Ok(())
+    }
+}
+
+impl Target for DatabaseTarget {
+    type Op = DbStep;
+    type State = DatabaseState;
+    type Handle = OpenDatabase;
+
+    fn name(&self) -> &'static str {
+        "db"
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), String> {
+        self.0.set(key, value)
+    }
+
+    fn settings(&self) -> Vec<String> {
+        self.0.settings()
+    }
+
+    fn open(&self, env: &Env, path: &Path) -> Result<OpenDatabase> {
+        let engine = Some(self.0.open_writer(env, path)?);
+        let (env, path, slots) = (env.clone(), path.to_path_buf(), BTreeMap::new());
+        let (compaction, reader) = (None, None);
+        Ok(OpenDatabase { env, path, compaction, engine, reader, in_doubt: false, slots })
+    }
+
+    fn apply(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
+        let done = self.take(handle, step);
+        handle.in_doubt |= done.is_err();
+        done
     }
 
     fn state(&self, handle: &OpenDatabase) -> Result<DatabaseState> {
@@ -367,7 +431,15 @@ impl Target for DatabaseTarget {
         engine.check().unwrap_or(Ok(())).map_err(failed)?;
         // The feed, the counts and the winners must agree with the documents.
         let view = engine.view().map_err(failed)?;
-        compare_db(&read(&*view).map_err(failed)?, &*view)?;
+        let newest = read(&*view).map_err(failed)?;
+        compare_db(&newest, &*view)?;
+        if let (Some(reader), false) = (&handle.reader, handle.in_doubt) {
+            let seen = reader.view().and_then(|view| read(&*view)).map_err(failed)?;
+            if seen != newest {
+                let (seen, newest) = (DatabaseState(seen), DatabaseState(newest));
+                return Err(format!("a reader beside the writer sees {seen:?}, not {newest:?}"));
+            }
+        }
         for (slot, (view, shown)) in &handle.slots {
             let shows = read(&**view).map_err(|error| format!("snapshot {slot}: {error}"))?;
             let shows = DatabaseState::numbered(&shows);
@@ -382,21 +454,23 @@ impl Target for DatabaseTarget {
         DatabaseState(State::default())
     }
 
-    fn expect(&self, state: &DatabaseState, op: &DbOp) -> DatabaseState {
+    fn expect(&self, state: &DatabaseState, step: &DbStep) -> DatabaseState {
         let mut next = state.0.clone();
+        let op = match step {
+            DbStep::Writers(writers) => {
+                for edits in writers {
+                    // Each writer's changes count as its own, though the commit is one.
+                    next.begin();
+                    accept_batch(&mut next, planned_batch(&state.0, edits));
+                }
+                return DatabaseState::numbered(&next);
+            }
+            DbStep::Compacting | DbStep::Reader => return state.clone(),
+            DbStep::Op(op) => op,
+        };
         next.begin();
         match op {
-            DbOp::Edit(_) | DbOp::Attach { .. } => {
-                for edit in planned(&state.0, op) {
-                    let deletes = edit.revision.deleted;
-                    let Ok(parent) = next.accept(&edit.id, edit.base.as_ref(), deletes) else {
-                        continue;
-                    };
-                    if let Some(rev) = made(&next, &edit.id, parent.as_ref(), &edit) {
-                        next.edit(&edit.id, parent, rev, edit.revision);
-                    }
-                }
-            }
+            DbOp::Edit(_) | DbOp::Attach { .. } => accept_batch(&mut next, planned(&state.0, op)),
             DbOp::Merge(replicas) => {
                 let replicas = replicas.iter().filter_map(|one| replica(&state.0, one));
                 let batch = replicas.map(|DbReplica { id, path, deleted, body }| {
@@ -420,7 +494,7 @@ impl Target for DatabaseTarget {
         DatabaseState::numbered(&next)
     }
 
-    fn generate(&self, count: usize, seed: u64) -> Vec<DbOp> {
+    fn generate(&self, count: usize, seed: u64) -> Vec<DbStep> {
         let mut choices = Seeded::new(seed);
         let reads = |op: &DbOp| {
             matches!(
@@ -435,14 +509,25 @@ impl Target for DatabaseTarget {
         };
         let mut ops = Vec::new();
         while ops.len() < count {
-            ops.extend(
-                db_history(&mut choices, false, 1, false).into_iter().filter(|op| !reads(op)),
-            );
+            let history = db_history(&mut choices, false, 1, false).into_iter();
+            ops.extend(history.filter(|op| !reads(op)).map(DbStep::Op));
         }
         ops
     }
 
-    fn simpler(&self, op: &DbOp) -> Vec<DbOp> {
-        simpler_db(op)
+    fn simpler(&self, step: &DbStep) -> Vec<DbStep> {
+        match step {
+            DbStep::Op(op) => simpler_db(op).into_iter().map(DbStep::Op).collect(),
+            DbStep::Writers(writers) => {
+                let fewer = |index| {
+                    let mut writers = writers.clone();
+                    writers.remove(index);
+                    writers
+                };
+                let fewer = (0..writers.len()).map(fewer).filter(|fewer| !fewer.is_empty());
+                fewer.map(DbStep::Writers).collect()
+            }
+            DbStep::Compacting | DbStep::Reader => Vec::new(),
+        }
     }
 }

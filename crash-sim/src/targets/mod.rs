@@ -6,11 +6,13 @@
 mod database;
 mod documents;
 mod kv;
+mod step;
 mod store;
 
 pub use database::DatabaseOpener;
 pub use documents::{DatabaseState, DatabaseTarget, OpenDatabase};
 pub use kv::{KvOpener, KvState, KvTarget, OpenKv};
+pub use step::DbStep;
 pub use store::StoreOpener;
 
 pub(crate) use kv::rows;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rereduce::Result;
-use rereduce::btree::TreeOptions;
+use rereduce::btree::{Rule, TreeOptions};
 use rereduce::env::Env;
 use rereduce::file::Protocol;
 use rereduce::kv::{KvSnapshot, OrderedKv};
@@ -41,6 +41,19 @@ impl Default for StoreOpener {
     fn default() -> StoreOpener {
         let protocol = Protocol::default();
         StoreOpener { protocol, fan_out_max: FAN_OUT_MAX, cache_bytes: 0 }
+    }
+}
+
+impl StoreOpener {
+    /// The options as the engine takes them.
+    pub fn options(&self) -> StoreOptions {
+        StoreOptions {
+            protocol: self.protocol,
+            tree: TreeOptions { fan_out_max: self.fan_out_max, ..TreeOptions::default() },
+            reducer: Arc::new(CountAndSum),
+            cache_bytes: self.cache_bytes,
+            ..StoreOptions::default()
+        }
     }
 }
 
@@ -80,14 +93,7 @@ impl KvOpener for StoreOpener {
     }
 
     fn open(&self, env: &Env, path: &Path) -> Result<Box<dyn KvHandle>> {
-        let options = StoreOptions {
-            protocol: self.protocol,
-            tree: TreeOptions { fan_out_max: self.fan_out_max, ..TreeOptions::default() },
-            reducer: Arc::new(CountAndSum),
-            cache_bytes: self.cache_bytes,
-            ..StoreOptions::default()
-        };
-        Ok(Box::new(StoreHandle(Store::open(env.clone(), path, options)?)))
+        Ok(Box::new(StoreHandle(Store::open(env.clone(), path, self.options())?)))
     }
 }
 
@@ -156,9 +162,17 @@ impl KvHandle for StoreHandle {
 
     fn check(&self) -> Option<Result<()>> {
         let checked = self.0.snapshot().and_then(|snapshot| snapshot.check());
-        // A tree that breaks its own rules is a bug of the engine, which the oracle reports.
-        Some(checked.map(|checked| {
+        Some(checked.and_then(|checked| {
+            let damage = checked.violations.iter().find_map(|violation| match &violation.rule {
+                Rule::Damaged(error) => Some(error),
+                _ => None,
+            });
+            if let Some(error) = damage {
+                return Err(error.clone());
+            }
+            // A tree that breaks its own rules is a bug of the engine, which the oracle reports.
             assert!(checked.violations.is_empty(), "tree rules broken: {:?}", checked.violations);
+            Ok(())
         }))
     }
 }

@@ -22,6 +22,8 @@ impl Check {
         let checked = snapshot.check()?;
         let violations: Vec<String> =
             checked.violations.iter().map(|violation| violation.to_string()).collect();
+        let lost = checked.lost_copies.iter().map(|lost| format!("{lost} (its twin is whole)"));
+        let lost: Vec<String> = lost.collect();
         let seen = [
             ("documents", checked.documents),
             ("bodies", checked.bodies),
@@ -35,9 +37,16 @@ impl Check {
                 ("commit", number(snapshot.number())),
                 ("sound", Json::Bool(violations.is_empty())),
                 ("violations", Json::Array(found)),
+                (
+                    "lost_copies",
+                    Json::Array(lost.iter().map(|lost| Json::from(lost.as_str())).collect()),
+                ),
             ];
             out.json(&object(seen.chain(rest)))?;
         } else {
+            for lost in &lost {
+                out.line(format_args!("{lost}"))?;
+            }
             for found in &violations {
                 let found = out.paint(Style::Bad, found);
                 out.line(format_args!("{found}"))?;

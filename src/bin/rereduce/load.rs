@@ -56,6 +56,9 @@ pub(crate) struct Load {
     /// Keep all cells of a table as text
     #[arg(long)]
     text: bool,
+    /// Print a line after each batch, once it is durable, with the counts up to there
+    #[arg(long)]
+    acknowledge: bool,
 }
 
 /// Documents on their way to one commit.
@@ -105,7 +108,8 @@ impl Load {
         let began = Instant::now();
         let mut tally = Tally::default();
         let progress = Progress::new(size);
-        let ended = write_batches(&db, &receive, &mut tally, &progress);
+        let acknowledge = self.acknowledge.then_some(&mut *out);
+        let ended = write_batches(&db, &receive, &mut tally, &progress, acknowledge);
         progress.bar.finish_and_clear();
         let commits = db.counts().commits;
         let closed = db.close().map_err(Failure::from);
@@ -175,6 +179,7 @@ fn write_batches(
     batches: &Receiver<Outcome<Batch>>,
     tally: &mut Tally,
     progress: &Progress,
+    mut acknowledge: Option<&mut Output>,
 ) -> Outcome<bool> {
     loop {
         if signal::asked() {
@@ -188,6 +193,13 @@ fn write_batches(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => return Ok(true),
         };
+        let records = (batch.edits.len() + batch.merges.len()) as u64;
+        let acknowledges = records > 0 || !batch.refused.is_empty();
+        let early = rereduce::mark::planted("cli-acknowledges-early");
+        if acknowledges && early {
+            let durable = tally.durable + records;
+            print_tally(durable, tally.refused, &mut acknowledge)?;
+        }
         for why in batch.refused {
             tally.refuse(why);
         }
@@ -204,7 +216,25 @@ fn write_batches(
             count(ids, merged, tally);
         }
         progress.show(batch.position, tally.durable);
+        if acknowledges && !early {
+            print_tally(tally.durable, tally.refused, &mut acknowledge)?;
+        }
     }
+}
+
+/// Acknowledges what is durable now. Once nobody listens, the load goes on in silence.
+// spec: CLI-8
+fn print_tally(durable: u64, refused: u64, acknowledge: &mut Option<&mut Output>) -> Outcome {
+    let Some(out) = acknowledge else { return Ok(()) };
+    let printed = match out.is_json() {
+        true => out.json(&object([("durable", number(durable)), ("refused", number(refused))])),
+        false => out.line(format_args!("{durable} durable, {refused} refused")),
+    };
+    match printed.and_then(|()| out.flush()) {
+        Err(Failure::PipeClosed) => *acknowledge = None,
+        printed => printed?,
+    }
+    Ok(())
 }
 
 fn ids_of(edits: &[DocEdit]) -> Vec<DocId> {

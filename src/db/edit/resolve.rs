@@ -5,6 +5,7 @@
 use super::{DocEdit, Editing};
 use crate::db::attach::{self, Uploaded};
 use crate::db::load::Body;
+use crate::db::prepare::Ready;
 use crate::db::record::{DocTree, HeldAttachment, Known, put_body};
 use crate::doc::{Attachment, AttachmentDraft, AttachmentSource};
 use crate::error::{Error, Result};
@@ -106,9 +107,9 @@ impl Editing<'_> {
         }
     }
 
-    /// Appends the data that is new, and the body whose text is in `json`.
-    pub(super) fn store(&mut self, deleted: bool, resolved: Vec<Resolved>) -> Result<Known> {
-        let (mut external, mut attached) = (self.json.len() as u64, 0);
+    /// Appends the data that is new, and the body.
+    pub(super) fn store(&mut self, ready: Ready<'_>, resolved: Vec<Resolved>) -> Result<Known> {
+        let (mut external, mut attached) = (ready.text.len() as u64, 0);
         let mut held: Vec<HeldAttachment> = Vec::with_capacity(resolved.len());
         for Resolved { attachment, data } in resolved {
             external += attachment.length;
@@ -126,9 +127,9 @@ impl Editing<'_> {
             held.push(HeldAttachment { attachment, data });
         }
         self.body.clear();
-        put_body(&mut self.body, &self.json, &held);
+        put_body(&mut self.body, ready.text, &held);
         let body = self.writer.append(&self.body)?;
-        Ok(Known { deleted, body, external, attached })
+        Ok(Known { deleted: ready.edit.draft.deleted, body, external, attached })
     }
 }
 

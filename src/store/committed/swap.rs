@@ -200,6 +200,9 @@ impl<R: Roots> CommittedFile<R> {
     /// Renames the compacted file into place. If the system reports an error and the name does not
     /// mean the old file any more, the old writer must not go on.
     fn rename_over(&self, target: &Path, writing: &mut Writing, now: &Committed<R>) -> Result<()> {
+        if mark::planted("swap-removes-first") {
+            self.env.disk.remove(&self.path)?;
+        }
         let renamed = self.env.disk.rename(target, &self.path);
         if renamed.is_err() {
             let old = now.file.identity().ok();

@@ -11,8 +11,8 @@
 //!   1,537 bytes: 255, 1,536     many: all registers at 6 bits, the first in the lowest bits
 //! ```
 //!
-//! (639 registers in the first form take at most 1,294 bytes: at most 15 gaps need a second byte. So
-//! the length tells the forms apart.)
+//! (639 registers in the first form take at most 1,294 bytes, because at most 15 gaps need a second
+//! byte. So the length tells the forms apart.)
 //!
 //! Invariant: the form follows from the registers alone, and those from the set of keys.
 

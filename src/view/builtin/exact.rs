@@ -23,8 +23,8 @@ use crate::codec::{Reader, put_bytes, put_varint};
 use crate::mark;
 use crate::vocabulary::{BigInteger, Number};
 
-/// No stored sum has a higher exponent: a number has at most 100,000 digits, and its square twice as
-/// many.
+/// No stored sum has a higher exponent: a number has at most 100,000 digits, and its square twice
+/// as many.
 const EXPONENT_MAX: i64 = 700_000;
 
 /// Nor a lower one: it is that of the square of the smallest double.
