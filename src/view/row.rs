@@ -1,7 +1,7 @@
 //! The stored bytes of a view row's value: the emitted key, and the emitted value.
 //!
 //! A view's tree orders rows by (sort key, docid, emit number), and those are the bytes of its
-//! keys. A sort key cannot be turned back into JSON, so the value carries the key as it was emitted:
+//! keys. A sort key cannot be turned back into JSON, so the value carries the key as emitted:
 //!
 //! ```text
 //!   varint          length of the key's text
