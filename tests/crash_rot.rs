@@ -12,7 +12,7 @@ const STORE: &str = "with fan-out=2; commit a=1 b=2; commit c=3 d=k*40";
 
 /// A database with something of everything.
 const DATABASE: &str = "with fan-out=3 chunk=64; \
-    edit a@new=1 b@new=2 c@new=3 d@new=4 e@new=5; merge a@winner+a~1=2 a@winner+b~1=3; \
+    edit a@new=1 b@new=2 c@new=6 d@new=4 e@new=5; merge a@winner+a~1=2 a@winner+b~1=3; \
     attach b@winner n image/png 1 150; attach c@winner t text/plain 2 900; local l=1; \
     purge d@winner; compact; edit a@winner=7 e@winner=-; edit f@new=8";
 
@@ -74,7 +74,12 @@ fn the_small_database_raises_no_alarm() {
 // spec: ROT-2, ROT-3
 #[test]
 fn engines_that_believe_damaged_bytes_are_noticed() {
-    for bug in ["chunk-checksum-ignored", "zeros-taken-for-a-chunk", "footer-of-any-place"] {
+    for bug in [
+        "chunk-checksum-ignored",
+        "zeros-taken-for-a-chunk",
+        "footer-of-any-place",
+        "tree-may-lie-behind-its-footer",
+    ] {
         assert!(fails_with(bug), "{bug}");
     }
     assert!(fails_with("nonsense-without-a-place"));

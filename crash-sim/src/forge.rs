@@ -111,6 +111,7 @@ pub(crate) struct Node {
 }
 
 /// A file that is being forged.
+#[derive(Clone)]
 pub(crate) struct Forge {
     pub(crate) bytes: Vec<u8>,
     /// The footer of the newest commit.

@@ -102,7 +102,8 @@ pub const PLANTED: &[Planted] = &[
     bug("pending-chunks-lost-at-swap", "COMPACT-1", "handles", "tests/storage"),
     bug("large-commit-flushed-once", "COMMIT-4", "costs", "tests/storage"),
     // Damage at rest.
-    bug("marker-not-checked", "FILE-2 ROT-4", "files", "tests/crash_rot.rs"),
+    bug("tree-may-lie-behind-its-footer", "CHUNK-2", "rot", "tests/crash_rot.rs"),
+    bug("marker-not-checked", "FILE-2 ROT-4", "files rot", "tests/crash_rot.rs"),
     bug("zeros-taken-for-a-chunk", "CHUNK-1 ROT-2", "kind-22", "tests/crash_rot.rs"),
     bug("footer-of-any-place", "FOOTER-1 ROT-2", "kind-21", "tests/crash_rot.rs"),
     bug("header-copies-may-differ", "ROT-7", "kind-22", "tests/crash_rot.rs"),
@@ -111,7 +112,7 @@ pub const PLANTED: &[Planted] = &[
     bug("check-believes-reductions", "BTREE-5 ROT-5 KIND-23", "kind-23", "tests/crash_rot.rs"),
     bug("check-skips-sizes", "ROT-5", "rot", "tests/crash_rot.rs"),
     bug("nonsense-without-a-place", "ROT-3", "rot", "tests/crash_rot.rs"),
-    bug("length-believed", "ROT-6", "", "tests/crash_rot.rs"),
+    bug("length-believed", "ROT-6", "rot", "tests/crash_rot.rs"),
     bug(
         "flush-moved-before-the-append",
         "COMMIT-1 SPECMODEL-3",

@@ -52,6 +52,11 @@ impl Roots for DbRoots {
         }
     }
 
+    fn lie_before(&self, offset: u64) -> bool {
+        let trees = [&self.by_id, &self.by_seq, &self.local, &self.purges];
+        trees.into_iter().all(|tree| tree.lie_before(offset))
+    }
+
     fn decode(reader: &mut Reader<'_>) -> Option<DbRoots> {
         let (update_seq, purge_seq) = (reader.varint()?, reader.varint()?);
         let (revs_limit, purge_infos_limit) = (reader.varint()?.try_into().ok()?, reader.varint()?);

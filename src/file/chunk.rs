@@ -63,7 +63,12 @@ impl Pointer {
     /// `holder` must.
     // spec: CHUNK-2
     pub fn lies_before(&self, holder: &Pointer) -> bool {
-        self.end().is_some_and(|end| end <= holder.offset)
+        self.ends_before(holder.offset)
+    }
+
+    /// Whether the chunk ends at or before `offset`.
+    pub(crate) fn ends_before(&self, offset: u64) -> bool {
+        self.end().is_some_and(|end| end <= offset)
     }
 
     /// The offset just behind the chunk, or `None` if it cannot lie in any file.

@@ -23,7 +23,7 @@ use crate::mark;
 /// What a look at both copies of everything found.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TwinsChecked {
-    /// Copies that are damaged while their twin is whole.
+    /// Copies that are damaged while their twin, or the seal, is whole.
     pub(crate) lost: Vec<Corruption>,
     /// What no crash leaves behind.
     pub(crate) wrong: Vec<Corruption>,
@@ -97,9 +97,10 @@ fn check_pair(
             }
         }
     }
-    match copies {
-        0 => found.wrong.extend(lost),
-        _ => found.lost.extend(lost),
+    // Where a seal stands in for both copies of its commit's footer, nothing is lost yet either.
+    match copies == 0 && footer.offset == offset {
+        true => found.wrong.extend(lost),
+        false => found.lost.extend(lost),
     }
     Ok(())
 }

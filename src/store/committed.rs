@@ -41,6 +41,8 @@ pub(crate) trait Roots: Clone + PartialEq + Send + Sync + 'static {
     fn encode(&self, out: &mut Vec<u8>);
     /// Reads the stored form; `None` for anything else.
     fn decode(reader: &mut Reader<'_>) -> Option<Self>;
+    /// Whether everything that the roots point at ends at or before `offset`.
+    fn lie_before(&self, offset: u64) -> bool;
 }
 
 /// One committed state, and all that is needed to read it.
@@ -488,6 +490,11 @@ fn decode_roots<R: Roots>(file: &OpenFile, footer: &Footer) -> Result<R> {
     };
     let mut reader = Reader::new(payload);
     let roots = R::decode(&mut reader).filter(|_| reader.is_empty());
+    // spec: CHUNK-2
+    let before = |roots: &R| {
+        roots.lie_before(footer.offset) || mark::planted("tree-may-lie-behind-its-footer")
+    };
+    let roots = roots.filter(before);
     roots.ok_or_else(|| file.damage(footer.offset, "the roots of our trees", "other bytes"))
 }
 

@@ -251,6 +251,10 @@ impl Roots for Tree {
     fn decode(reader: &mut Reader<'_>) -> Option<Tree> {
         Tree::decode(reader)
     }
+
+    fn lie_before(&self, offset: u64) -> bool {
+        self.root().is_none_or(|root| root.ends_before(offset))
+    }
 }
 
 /// Bytes of the new file's nodes that a compaction keeps while it catches up.

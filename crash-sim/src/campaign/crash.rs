@@ -19,7 +19,7 @@ use crate::targets;
 const FLOOR: u64 = 50_000;
 
 /// Sets of survivors at one crash point in the quick form.
-const QUICK_SETS_MAX: usize = 320;
+const QUICK_SETS_MAX: usize = 160;
 
 /// Operations of a generated workload.
 const GENERATED_OPERATIONS: usize = 12;

@@ -8,8 +8,8 @@
 //!
 //! A sealed file must answer as the model does or name the damage. An unsealed one may also be at
 //! the commit before its last, which nothing witnesses, if its recovery report says so. `check`
-//! must speak of all damage under the current root. A lie may be believed by readers where its
-//! checksums are right and only its neighbours know better; then `check` must notice.
+//! must speak of all damage under the current root. Readers may believe a lie whose checksums are
+//! right where only its neighbours know better; then `check` must notice.
 //!
 //! The unit of `passed` is a distinct damaged image.
 
@@ -42,11 +42,11 @@ struct Extent {
 
 const FULL: Extent = Extent { bits: 1, pairs: None };
 const QUICK: Extent = Extent { bits: 64, pairs: Some(400) };
-const SMALL: Extent = Extent { bits: 128, pairs: Some(40) };
+const SMALL: Extent = Extent { bits: 32, pairs: Some(40) };
 
 /// Small enough for a check that many bugs are tried on, and something of everything.
 const SMALL_SCRIPT: &str = "with fan-out=3 chunk=64 cache=0; \
-    edit a@new=1 b@new=2 c@new=3 d@new=4 e@new=5; merge a@winner+a~1=2 a@winner+b~1=3; \
+    edit a@new=1 b@new=2 c@new=6 d@new=4 e@new=5; merge a@winner+a~1=2 a@winner+b~1=3; \
     attach b@winner n image/png 1 150; attach c@winner t text/plain 2 900; local l=1; \
     purge d@winner; compact; edit a@winner=7 e@winner=-; edit f@new=8";
 

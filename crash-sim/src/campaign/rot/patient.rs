@@ -31,8 +31,9 @@ use crate::targets::{DatabaseTarget, KvTarget, StoreOpener};
 /// Threads that share the images.
 const THREADS: usize = 2;
 
-/// An image must be read within this time.
+/// An image must be read within this time, in one of so many tries.
 const SLOWEST: Duration = Duration::from_secs(1);
+const TRIES: usize = 3;
 
 /// Bytes that one read may ask for beyond the file's size: one block, which holds the header.
 const READ_SLACK: u64 = BLOCK_BYTES;
@@ -144,7 +145,13 @@ impl Patient {
         }
         for group in 0..bytes * 8 / extent.bits {
             let bit = group * extent.bits + random.below(extent.bits);
-            damages.push(Damage::Flip { offset: bit / 8, bit: (bit % 8) as u8 });
+            // Where bits are drawn, those of the blocks' markers would hardly come up.
+            let offset = match group * extent.bits / 8 % BLOCK_BYTES {
+                0 => bit / 8 / BLOCK_BYTES * BLOCK_BYTES,
+                _ => bit / 8,
+            };
+            let offset = if extent.bits == 1 { bit / 8 } else { offset };
+            damages.push(Damage::Flip { offset, bit: (bit % 8) as u8 });
         }
         damages
     }
@@ -210,7 +217,6 @@ impl Patient {
         self.judge_if(damages, |_| true)
     }
 
-    // spec: ROT-2, ROT-3, ROT-4, ROT-5, ROT-6
     fn judge_if(
         &self,
         damages: &[Damage],
@@ -223,29 +229,38 @@ impl Patient {
         if hurt.ranges.is_empty() || !is_wanted(&hurt) {
             return Ok(None);
         }
-        let disk = RottenDisk::new(DATABASE, self.file.bytes.clone(), patches);
-        let env = Env {
-            disk: Arc::new(disk.clone()),
-            clock: Arc::new(StillClock),
-            entropy: Arc::new(SeededEntropy::new(0)),
-        };
+        let mut outcome = self.read_image(damages, &hurt, &patches);
+        // A busy machine is slow by chance; a file that is slow to read is so every time.
+        for _ in 1..TRIES {
+            if outcome.took > SLOWEST {
+                outcome = self.read_image(damages, &hurt, &patches);
+            }
+        }
+        if outcome.took > SLOWEST {
+            outcome.failure = outcome.failure.or(Some(format!("took {:?}", outcome.took)));
+        }
+        Ok(Some(outcome))
+    }
+
+    // spec: ROT-2, ROT-3, ROT-4, ROT-5, ROT-6
+    fn read_image(&self, damages: &[Damage], hurt: &Hurt, patches: &[(u64, Vec<u8>)]) -> Outcome {
+        let disk = RottenDisk::new(DATABASE, self.file.bytes.clone(), patches.to_vec());
+        let env = on(&disk);
         let is_lie = damages.iter().any(|damage| matches!(damage, Damage::Lie(_)));
-        let mut outcome = Outcome::default();
-        outcome.reachable = is_lie
-            || hurt.ranges.iter().any(|range| {
-                let reachable = &self.reachable[range.start as usize..range.end as usize];
-                reachable.contains(&true)
-            });
+        let is_reachable = |range: &Range<u64>| {
+            self.reachable[range.start as usize..range.end as usize].contains(&true)
+        };
+        let reachable = is_lie || hurt.ranges.iter().any(is_reachable);
+        let mut outcome = Outcome { reachable, ..Outcome::default() };
         let began = Instant::now();
-        let place = Judged { patient: self, hurt: &hurt, size: disk.size(), is_lie };
-        let read = guarded(|| place.read(&env, &mut outcome));
+        let judged = Judged { patient: self, hurt, size: disk.size(), is_lie };
+        let read = guarded(|| judged.read(&env, &mut outcome));
         outcome.took = began.elapsed();
         let reads = disk.reads();
         let largest = reads.largest.load(Ordering::Relaxed);
         let bytes = reads.bytes.load(Ordering::Relaxed);
         outcome.failure = match read {
             Err(failure) => Some(failure),
-            Ok(()) if outcome.took > SLOWEST => Some(format!("took {:?}", outcome.took)),
             Ok(()) if largest > disk.size() + READ_SLACK || bytes > READ_FILES * disk.size() => {
                 Some(format!("read {bytes} bytes, {largest} at once"))
             }
@@ -260,7 +275,16 @@ impl Patient {
             }
             Ok(()) => None,
         };
-        Ok(Some(outcome))
+        outcome
+    }
+}
+
+/// An environment with `disk`, in which nothing is random and time stands still.
+fn on(disk: &RottenDisk) -> Env {
+    Env {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(StillClock),
+        entropy: Arc::new(SeededEntropy::new(0)),
     }
 }
 
@@ -291,12 +315,7 @@ fn grow<T: Target>(target: &T, ops: &[T::Op], seed: u64, sealed: bool) -> Result
 
 /// Every answer of a sound file, and the chunks that they come from.
 fn read_sound(engine: &dyn Rotting, bytes: &[u8]) -> Result<(Expected, Vec<Range<u64>>), String> {
-    let disk = RottenDisk::new(DATABASE, bytes.into(), Vec::new());
-    let env = Env {
-        disk: Arc::new(disk),
-        clock: Arc::new(StillClock),
-        entropy: Arc::new(SeededEntropy::new(0)),
-    };
+    let env = on(&RottenDisk::new(DATABASE, bytes.into(), Vec::new()));
     guarded(|| {
         let read = || {
             let reading = engine.open(&env)?;
