@@ -177,6 +177,21 @@ pub enum Error {
         name: String,
     },
 
+    /// A design document names something that does not exist, such as a reduce function.
+    #[error("{reason}")]
+    InvalidDesignDoc {
+        /// CouchDB's words for it.
+        reason: String,
+    },
+
+    /// A built-in reducer was given a value that it cannot take. The build of the views of that
+    /// design document stops until a write mends the document or the function.
+    #[error("{reason}")]
+    InvalidValue {
+        /// What is wrong with which value.
+        reason: String,
+    },
+
     /// The document exists, and its winning revision is a deletion.
     #[error("document {id:?} is deleted")]
     Deleted {
@@ -301,7 +316,9 @@ impl Error {
             | Error::Deleted { .. } => ErrorClass::Missing,
             Error::Conflict { .. } => ErrorClass::Conflict,
             Error::TooLarge { .. } => ErrorClass::Limit,
-            Error::BadInput { .. } => ErrorClass::BadInput,
+            Error::BadInput { .. }
+            | Error::InvalidDesignDoc { .. }
+            | Error::InvalidValue { .. } => ErrorClass::BadInput,
             Error::Cancelled { .. } => ErrorClass::Cancelled,
         }
     }

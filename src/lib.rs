@@ -17,6 +17,7 @@
 //! | [`store`] | the smallest whole engine: one file, one tree |
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
 //! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
+//! | [`view`] | rows of views; CouchDB's built-in reducers |
 //!
 //! ```text
 //!   Database ──┐                       one commit, one flush
@@ -55,6 +56,8 @@ pub mod store;
 pub mod doc;
 
 pub mod db;
+
+pub mod view;
 
 pub use error::{Corruption, Error, ErrorClass, Result};
 

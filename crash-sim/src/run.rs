@@ -265,9 +265,7 @@ impl<T: Target> Run<'_, T> {
             Err(error) => return Err(format!("after {after}, read: {error}")),
         };
         match self.target.check(handle) {
-            Err(error) if !excused(&self.disk) => {
-                return Err(format!("after {after}, check: {error}"));
-            }
+            Err(error) if !excused(&self.disk) => Err(format!("after {after}, check: {error}")),
             _ => self.adopt(&found, after),
         }
     }

@@ -38,6 +38,7 @@ pub const PAGES: &[(&str, &str)] = &[
     ("file.md", include_str!("../file.md")),
     ("model.md", include_str!("../model.md")),
     ("models.md", include_str!("../models.md")),
+    ("reduce.md", include_str!("../reduce.md")),
     ("report.md", include_str!("../report.md")),
     ("revtree.md", include_str!("../revtree.md")),
     ("untested.md", include_str!("../untested.md")),

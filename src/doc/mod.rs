@@ -26,5 +26,6 @@ pub use encoder::{AttachmentDecoder, AttachmentEncoder};
 pub use id::DocId;
 pub use parse::{DEPTH_MAX, DIGITS_MAX};
 pub use print::{write_shown, write_stored, write_stored_object};
+pub(crate) use revision_id::term_sha1;
 pub use revision_id::{recreated_revision_id, revision_id};
 pub use revtree::{EditParent, Found, MergeKind, Merged, OpenRev, RevData, RevTree};

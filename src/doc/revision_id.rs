@@ -19,10 +19,12 @@
 //!
 //! Invariant: the id depends on nothing but the arguments.
 
-use md5::{Digest as _, Md5};
+use md5::Digest as Hash;
+use md5::Md5;
 use num_bigint::BigUint;
+use sha1::Sha1;
 
-use super::{Attachment, Digest};
+use super::Attachment;
 use crate::mark;
 use crate::vocabulary::{BigInteger, Json, Number, Rev, RevId};
 
@@ -84,11 +86,11 @@ fn next_revision(
     parent: Option<&Rev>,
     body: &[(String, Json)],
     attachment_count: usize,
-    attachments: impl FnOnce(&mut TermHasher),
+    attachments: impl FnOnce(&mut TermHasher<Md5>),
 ) -> Option<Rev> {
     let parent_generation = parent.map_or(0, |rev| rev.generation);
     let generation = parent_generation.checked_add(1)?;
-    let mut term = TermHasher::new();
+    let mut term = TermHasher::<Md5>::new();
     term.bytes(&[131]);
     term.list_header(5);
     term.atom(if deleted { "true" } else { "false" });
@@ -104,7 +106,7 @@ fn next_revision(
     }
     term.bytes(&[NIL]);
     term.bytes(&[NIL]);
-    Some(Rev::new(generation, RevId::from_bytes(term.finish().0)))
+    Some(Rev::new(generation, RevId::from_bytes(term.finish())))
 }
 
 const NEW_FLOAT: u8 = 70;
@@ -122,21 +124,32 @@ const LARGE_BIG: u8 = 111;
 /// Bytes collected before they go into the hash, which likes them in bulk.
 const BUFFER_BYTES: usize = 1024;
 
-struct TermHasher {
-    md5: Md5,
+/// The SHA-1 of `json` in the external term format, version byte included.
+pub(crate) fn term_sha1(json: &Json) -> [u8; 20] {
+    let mut term = TermHasher::<Sha1>::new();
+    term.bytes(&[131]);
+    term.value(json);
+    term.finish()
+}
+
+struct TermHasher<H> {
+    hash: H,
     buffer: [u8; BUFFER_BYTES],
     /// Bytes in the buffer.
     held: usize,
 }
 
-impl TermHasher {
-    fn new() -> TermHasher {
-        TermHasher { md5: Md5::new(), buffer: [0; BUFFER_BYTES], held: 0 }
+impl<H: Hash> TermHasher<H> {
+    fn new() -> TermHasher<H> {
+        TermHasher { hash: H::new(), buffer: [0; BUFFER_BYTES], held: 0 }
     }
 
-    fn finish(mut self) -> Digest {
+    fn finish<const N: usize>(mut self) -> [u8; N]
+    where
+        [u8; N]: From<md5::digest::Output<H>>,
+    {
         self.hash_buffer();
-        Digest(self.md5.finalize().into())
+        self.hash.finalize().into()
     }
 
     #[inline]
@@ -154,13 +167,13 @@ impl TermHasher {
     fn hash_buffer_and(&mut self, bytes: &[u8]) {
         self.hash_buffer();
         if bytes.len() > BUFFER_BYTES {
-            return self.md5.update(bytes);
+            return self.hash.update(bytes);
         }
         self.bytes(bytes);
     }
 
     fn hash_buffer(&mut self) {
-        self.md5.update(self.buffer.get(..self.held).unwrap_or_default());
+        self.hash.update(self.buffer.get(..self.held).unwrap_or_default());
         self.held = 0;
     }
 

@@ -14,6 +14,7 @@ mod handles;
 mod histories;
 mod kinds;
 mod recorded;
+mod reductions;
 mod texts;
 mod threads;
 mod trees;
@@ -80,6 +81,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("texts", "texts", texts::read_and_print),
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
+    check("reductions", "reductions", reductions::reductions),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),

@@ -1,0 +1,9 @@
+//! The built-in reducers: CouchDB's recorded answers, the laws, exact sums, planted bugs.
+
+mod exact;
+mod golden;
+mod laws;
+mod names;
+mod order;
+mod planted;
+mod support;
