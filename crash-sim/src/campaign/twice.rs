@@ -137,7 +137,7 @@ fn draw(subject: &dyn Subject, seed: u64) -> (Workload, Plan) {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rerun {
-    /// Every call to the disk, reads too.
+    /// Every call to the disk, reads too, with notes of what began and was acknowledged.
     pub trace: Vec<Entry>,
     /// The files in the end, by name.
     pub files: Vec<(PathBuf, Vec<u8>)>,
@@ -172,9 +172,13 @@ impl Rerun {
             match target.open(&env, Path::new(DATABASE)) {
                 Err(error) => answers.push(error.to_string()),
                 Ok(mut handle) => {
-                    for op in ops {
+                    for (number, op) in (1..).zip(ops) {
+                        disk.note(Entry::Began(number));
                         let answer = match target.apply(&mut handle, op) {
-                            Ok(()) => "done".to_owned(),
+                            Ok(()) => {
+                                disk.note(Entry::Acknowledged(number));
+                                "done".to_owned()
+                            }
                             Err(error) => error.to_string(),
                         };
                         answers.push(format!("{op}: {answer}, then {}", see(&handle)));
