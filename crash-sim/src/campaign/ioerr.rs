@@ -27,10 +27,6 @@ const FLOOR: u64 = 5_000;
 /// Runs that the quick form chooses.
 const QUICK_RUNS: usize = 5_400;
 
-/// Generated workloads of each target that the full form adds, and how long they are.
-const GENERATED: u64 = 24;
-const GENERATED_OPERATIONS: usize = 8;
-
 /// One run in so many ends with power cuts.
 const POWER_EVERY: usize = 16;
 
@@ -111,13 +107,9 @@ fn stages(context: &Context) -> Result<Vec<Stage>, String> {
     let mut stages = Vec::new();
     for target in targets::CRASHED.iter().filter(|target| wanted("target", target)) {
         let subject = subject(target)?;
-        let mut workloads = scripts(context, target)?;
-        let generated = if context.quick { 0 } else { GENERATED };
-        workloads.extend((0..generated).map(|index| {
-            let seed = context.seed.wrapping_mul(1000) + index;
-            subject.workload(GENERATED_OPERATIONS, seed)
-        }));
-        for workload in workloads.into_iter().filter(|it| wanted("workload", &it.name)) {
+        for workload in
+            scripts(context, target)?.into_iter().filter(|it| wanted("workload", &it.name))
+        {
             let trace = subject.traced(context.seed, &workload)?;
             stages.push(Stage { target, workload, faults: faults(&trace.entries) });
         }
