@@ -11,9 +11,9 @@ use rereduce::Error;
 use rereduce::view::limit::ReduceLimit;
 use rereduce::view::row::ViewRow;
 use rereduce::vocabulary::{Json, Number};
+use rereduce_model::compare_unicode;
 use serde_json::Value;
 
-use super::order::compare;
 use super::support::{Stored, borrowed, json, limited, reduce, reducer, rereduce};
 
 /// Recordings, and how many of their answers are checked.
@@ -209,7 +209,7 @@ impl Recorded {
             }
         }
         rows.sort_by(|one, two| {
-            compare(&one.0, &two.0).then_with(|| (one.1, one.2).cmp(&(two.1, two.2)))
+            compare_unicode(&one.0, &two.0).then_with(|| (one.1, one.2).cmp(&(two.1, two.2)))
         });
         let stored = |(index, (key, _, _, value)): (usize, (Json, &str, usize, Json))| {
             let bytes = ViewRow::encode(&key, &value);
@@ -259,7 +259,7 @@ impl Query {
             } else {
                 let group = |key: &Json| {
                     let rows: Vec<_> =
-                        rows.iter().filter(|row| compare(&row.0, key).is_eq()).collect();
+                        rows.iter().filter(|row| compare_unicode(&row.0, key).is_eq()).collect();
                     rows.first().map(|row| row.0.clone()).map(|key| (key, rows))
                 };
                 return keys.iter().filter_map(group).collect();
@@ -275,8 +275,8 @@ impl Query {
             (low, high) = (Some(key.clone()), Some(key));
         }
         let inside = |row: &&Emitted| {
-            let above = low.as_ref().map_or(Ordering::Greater, |low| compare(&row.0, low));
-            let below = high.as_ref().map_or(Ordering::Less, |high| compare(&row.0, high));
+            let above = low.as_ref().map_or(Ordering::Greater, |low| compare_unicode(&row.0, low));
+            let below = high.as_ref().map_or(Ordering::Less, |high| compare_unicode(&row.0, high));
             let at_end = if descending { above } else { below };
             above.is_ge() && below.is_le() && (end_is_in || at_end.is_ne())
         };
@@ -288,7 +288,7 @@ impl Query {
         for row in chosen {
             let key = cut(&row.0, level);
             match groups.last_mut() {
-                Some((group, rows)) if compare(group, &key).is_eq() => rows.push(row),
+                Some((group, rows)) if compare_unicode(group, &key).is_eq() => rows.push(row),
                 _ => groups.push((key, vec![row])),
             }
         }

@@ -4,6 +4,5 @@ mod exact;
 mod golden;
 mod laws;
 mod names;
-mod order;
 mod planted;
 mod support;

@@ -7,8 +7,7 @@ use rereduce::view::builtin::{Builtin, BuiltinReducer};
 use rereduce::view::limit::ReduceLimit;
 use rereduce::view::row::ViewRow;
 use rereduce::vocabulary::Json;
-
-use super::order;
+use rereduce_model::compare_unicode;
 
 /// A stored row: the bytes of its place, and its value's.
 pub(crate) type Stored = (Vec<u8>, Vec<u8>);
@@ -19,7 +18,7 @@ pub(crate) fn json(text: &str) -> Json {
 
 /// The reducer called `name`, with `limit`.
 pub(crate) fn limited(name: &str, limit: ReduceLimit) -> BuiltinReducer {
-    let order = Arc::new(|one: &Json, two: &Json| order::compare(one, two));
+    let order = Arc::new(compare_unicode);
     Builtin::parse(name).unwrap().unwrap().reducer(order, limit)
 }
 

@@ -9,9 +9,6 @@ use crate::campaign::Context;
 #[path = "../../../../tests/reducers/golden.rs"]
 #[allow(dead_code)] // what only the tests there use
 mod golden;
-#[path = "../../../../tests/reducers/order.rs"]
-#[allow(dead_code)] // what only the tests there use
-mod order;
 #[path = "../../../../tests/reducers/support.rs"]
 #[allow(dead_code)] // what only the tests there use
 mod support;
