@@ -4,17 +4,14 @@
 //! The unit of `passed` is an operation that was compared.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rereduce::env::{Disk, Env};
-use rereduce::mark;
 use rereduce_model::{
     CheckConfig, DbEngine, DbHandle, Generator, KvEngine, KvHandle, Report, Violation, check_db,
     check_kv,
 };
 
-use super::{Context, Progress};
+use super::{Context, side_by_side};
 use crate::disk::SimDisk;
 use crate::figures::Figures;
 use crate::oracle::environment;
@@ -36,9 +33,6 @@ const FULL_PORTIONS: [(Generator, u64); 3] =
 
 /// Operations of a history.
 const HISTORY_OPERATIONS: usize = 100;
-
-/// Threads at work.
-const THREADS: usize = 2;
 
 /// An engine on a simulated disk that fails on demand.
 pub(super) struct OnSimDisk<E> {
@@ -182,27 +176,24 @@ fn jobs(context: &Context) -> Vec<Job> {
     jobs
 }
 
+/// What the histories of some jobs came to, each with the job's index.
+type Outcomes = Vec<(usize, Result<Report, Box<Violation>>)>;
+
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
-    let (jobs, next) = (jobs(context), AtomicUsize::new(0));
-    let progress = Progress::new(context);
-    let outcomes = Mutex::new(Vec::new());
-    let planted = mark::planted_here();
-    let work = || {
-        mark::plant(planted);
-        let (mut done, mut operations) = (Vec::new(), 0);
-        while !context.stopped() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(index) else { break };
-            let outcome = job.profile.hold(&job.config);
-            operations += outcome.as_ref().map_or(0, Report::operations);
-            progress.show(format_args!("{operations} operations on one of {THREADS} threads"));
-            done.push((index, outcome));
-        }
-        outcomes.lock().unwrap_or_else(PoisonError::into_inner).extend(done);
+    let jobs = jobs(context);
+    let shown = |index: usize, job: &Job| {
+        let Profile { engine, settings } = job.profile;
+        let count = PORTION as usize;
+        format!("{} histories of {}, now {engine} {settings}", index * count, jobs.len() * count)
     };
-    std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
-    drop(progress);
-    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let work = |index: usize, job: &Job, outcomes: &mut Outcomes| {
+        outcomes.push((index, job.profile.hold(&job.config)));
+        Ok(())
+    };
+    let mut outcomes =
+        side_by_side(context, &jobs, shown, work, |all: &mut Outcomes, mut some| {
+            all.append(&mut some);
+        })?;
     outcomes.sort_by_key(|(index, _)| *index);
     let mut figures = Figures::new("model", FLOOR);
     let (mut sum, mut shares) = (Report::default(), BTreeMap::<String, Report>::new());

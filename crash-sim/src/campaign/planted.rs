@@ -3,7 +3,7 @@
 //!
 //! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks, `--clean N` tries the
 //! clean engine under N seeds. The quick form runs each check on the bugs that are named for it;
-//! the full form runs all on all, and the clean engine 20 times. A line for each bug:
+//! the full form runs all on all, and the clean engine 20 times (once for one bug). A line for each bug:
 //!
 //! ```text
 //! NAME  WHAT IT VIOLATES  caught  CHECK SECONDS, CHECK SECONDS; TEST FILES THAT PLANT IT TOO
@@ -12,14 +12,13 @@
 //! The unit of `passed` is a bug that was caught here.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use rereduce::mark;
 
 use super::checks::{CHECKS, Check};
-use super::{Context, Progress};
+use super::{Context, side_by_side};
 use crate::figures::Figures;
 use crate::oracle::guarded;
 use crate::planted::{PLANTED, Planted};
@@ -29,9 +28,6 @@ const FLOOR: u64 = 60;
 
 /// Runs of the clean engine in the full form.
 const CLEAN_RUNS: u64 = 20;
-
-/// Bugs, and runs of the clean engine, that are tried at the same time.
-const THREADS: usize = 2;
 
 /// Of a hundred bugs, how many two independent checks must notice.
 const TWICE_PERCENT: u64 = 80;
@@ -47,11 +43,10 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
     // A check that complains about everything notices nothing.
     let checks: Vec<&Check> =
         checks.into_iter().filter(|check| !alarmed.contains(&check.name)).collect();
-    let progress = Progress::new(context);
     let printed = Mutex::new((0, vec![None; bugs.len()]));
-    each(context, bugs.len(), |index| {
-        progress.show(bugs[index].name);
-        let tried = Tried::new(context, bugs[index], &checks);
+    let shown = |_: usize, bug: &&Planted| bug.name.to_owned();
+    let work = |index: usize, bug: &&'static Planted, (): &mut ()| {
+        let tried = Tried::new(context, bug, &checks);
         // Lines come in the order of the table, whoever finishes first.
         let (next, results) = &mut *locked(&printed);
         results[index] = Some(tried);
@@ -59,8 +54,9 @@ pub(super) fn run(context: &Context) -> Result<Figures, String> {
             context.say(tried.line());
             *next += 1;
         }
-    });
-    drop(progress);
+        Ok(())
+    };
+    side_by_side(context, &bugs, shown, work, |(), ()| ())?;
     let (_, results) = printed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     let tried: Vec<Tried> = results.into_iter().flatten().collect();
     let twice = tried.iter().filter(|tried| tried.kin().len() >= 2).count() as u64;
@@ -95,52 +91,46 @@ fn wanted_checks(context: &Context, bugs: &[&Planted]) -> Vec<&'static Check> {
     CHECKS.iter().filter(|check| asked(check) && (!context.quick || named(check))).collect()
 }
 
-/// Runs the checks on the clean engine under as many seeds as wanted. Returns how many runs there
-/// were, and the checks that complained.
+/// Runs the checks on the clean engine under as many seeds as wanted. Returns how many whole runs
+/// there were, and the checks that complained.
 fn clean_runs(
     context: &Context,
-    checks: &[&Check],
+    checks: &[&'static Check],
 ) -> Result<(u64, BTreeSet<&'static str>), String> {
     let runs = match context.argument("clean") {
         Some(text) => text.parse().map_err(|_| "--clean takes a number")?,
-        None if context.quick => 1,
+        None if context.quick || context.argument("bug").is_some() => 1,
         None => CLEAN_RUNS,
     };
-    let (alarmed, progress) = (Mutex::new(BTreeSet::new()), Progress::new(context));
-    each(context, runs as usize * checks.len(), |job| {
-        let (run, check) = (job / checks.len(), checks[job % checks.len()]);
-        progress.show(format_args!("clean run {}, {}", run + 1, check.name));
-        let context = Context { seed: context.seed + run as u64, ..context.clone() };
+    let jobs: Vec<(u64, &'static Check)> =
+        (0..runs).flat_map(|run| checks.iter().map(move |check| (run, *check))).collect();
+    let alarmed = Mutex::new(BTreeSet::new());
+    let shown = |_: usize, (run, check): &(u64, &Check)| {
+        format!("clean run {} of {runs}, {}", run + 1, check.name)
+    };
+    let work = |_: usize, (run, check): &(u64, &'static Check), done: &mut u64| {
+        let context = Context { seed: context.seed + run, ..context.clone() };
+        let outcome = tried(check, &context);
         // What an end from outside cut short says nothing.
-        if let (Err(alarm), false) = (tried(check, &context), context.stopped()) {
+        if context.stopped() {
+            return Ok(());
+        }
+        *done += 1;
+        if let Err(alarm) = outcome {
             let seed = context.seed;
             context.say(format_args!("false alarm of {}, seed {seed}: {alarm}", check.name));
             locked(&alarmed).insert(check.name);
         }
-    });
+        Ok(())
+    };
+    let done = side_by_side(context, &jobs, shown, work, |sum: &mut u64, more| *sum += more)?;
+    let runs = done / (checks.len() as u64).max(1);
     Ok((runs, alarmed.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
 }
 
 /// Runs a check; what it found wrong is an error, and so is a panic.
 fn tried(check: &Check, context: &Context) -> Result<(), String> {
     guarded(|| (check.run)(context).map_err(|wrong| wrong.to_string()))
-}
-
-/// Calls `work` with each number below `count`, on several threads, until the user wants to end.
-fn each(context: &Context, count: usize, work: impl Fn(usize) + Sync) {
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                while !context.stopped() {
-                    match next.fetch_add(1, Ordering::Relaxed) {
-                        index if index < count => work(index),
-                        _ => break,
-                    }
-                }
-            });
-        }
-    });
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,25 +9,19 @@
 //! out; all others run under each.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rereduce::mark;
-
-use super::{Context, Progress, expected_cells, scripts, subject};
+use super::{Context, expected_cells, scripts, side_by_side, subject};
 use crate::fault::FaultModel;
 use crate::figures::Figures;
 use crate::report::{
-    self, Cell, Evidence, Found, Loss, Measured, Measures, PROTOCOL, Tables, Verdict, under,
+    self, Cell, Evidence, Found, Loss, Measures, PROTOCOL, Tables, Verdict, under,
 };
 use crate::target::Workload;
 use crate::targets;
 
 /// The engine of which one crash is told in detail: the smallest whole one.
 const TOLD: &str = "store";
-
-/// Threads at work.
-const THREADS: usize = 2;
 
 /// Sets of survivors at one crash point, in the quick form and in the full one.
 const SETS_MAX: [usize; 2] = [60, 2000];
@@ -119,42 +113,22 @@ fn work(context: &Context, protocols: &[String]) -> Result<Vec<Work>, String> {
     Ok(work)
 }
 
-/// Measures all of `work`, on several threads, in the order of `work`.
+/// Measures all of `work`, in its order; only a part of it if the user wants to end.
 fn measure(context: &Context, work: &[Work], how: &Measures<'_>) -> Result<Vec<Cell>, String> {
-    let progress = Progress::new(context);
-    let next = AtomicUsize::new(0);
-    let done: Vec<Mutex<Option<Result<Measured, String>>>> =
-        work.iter().map(|_| Mutex::new(None)).collect();
-    let take = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(Work { protocol, target, workload }) = work.get(index) else { return };
-            let count = work.len();
-            progress
-                .show(format_args!("{index} of {count}: {protocol} {target} {}", workload.name));
-            let measured = subject(target).and_then(|subject| subject.measure(workload, how));
-            *done[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(measured);
-        }
+    let shown = |index: usize, Work { protocol, target, workload }: &Work| {
+        format!("{index} of {}: {protocol} {target} {}", work.len(), workload.name)
     };
-    let planted = mark::planted_here();
-    std::thread::scope(|scope| {
-        for _ in 1..THREADS {
-            scope.spawn(|| {
-                mark::plant(planted);
-                take();
-            });
-        }
-        take();
-    });
-    let mut cells = Vec::new();
-    for (Work { protocol, target, workload }, measured) in work.iter().zip(done) {
-        let measured = measured.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Every index was taken once, and the scope waits for whoever took it.
-        let measured = measured.ok_or("a workload was not measured")??;
-        let (protocol, workload) = (protocol.clone(), workload.name.clone());
-        cells.push(Cell { protocol, target, workload, measured });
-    }
-    Ok(cells)
+    let measure = |index: usize, one: &Work, cells: &mut Vec<(usize, Cell)>| {
+        let measured = subject(one.target)?.measure(&one.workload, how)?;
+        let (protocol, workload) = (one.protocol.clone(), one.workload.name.clone());
+        cells.push((index, Cell { protocol, target: one.target, workload, measured }));
+        Ok(())
+    };
+    let mut cells = side_by_side(context, work, shown, measure, |all: &mut Vec<_>, some| {
+        all.extend(some);
+    })?;
+    cells.sort_by_key(|(index, _)| *index);
+    Ok(cells.into_iter().map(|(_, cell)| cell).collect())
 }
 
 /// Fills `matrix.csv` and `cells.csv`, and holds them against the table of expectations.

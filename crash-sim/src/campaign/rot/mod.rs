@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{Context, Progress, scripts};
+use super::{Context, scripts};
 use crate::damage::Damage;
 use crate::fault::FaultKind;
 use crate::figures::Figures;
@@ -71,7 +71,7 @@ pub(super) fn check_kind(context: &Context, kind: FaultKind) -> Result<(), Strin
         let patient = Patient::grow(&context, &Workload::parse("small", SMALL_SCRIPT)?, sealed)?;
         let mut damages = patient.damages(context.seed, SMALL);
         damages.retain(|damage| damage.kind() == kind);
-        tally.add(patient.all(&context, &damages, &|_| {}));
+        tally.add(patient.all(&context, &damages, kind.name())?);
     }
     match (tally.passed, tally.failed) {
         (0, 0) => Err(format!("no image shows {kind}")),
@@ -126,19 +126,15 @@ fn workload_of(context: &Context) -> Result<Workload, String> {
 
 fn explore(context: &Context, workload: &Workload, extent: Extent) -> Result<Figures, String> {
     let mut figures = Figures::new("rot", FLOOR);
-    let progress = Progress::new(context);
     let mut tally = Tally::default();
     for sealed in [false, true] {
         let form = if sealed { "sealed" } else { "unsealed" };
         let patient = Patient::grow(context, workload, sealed)?;
         let damages = patient.damages(context.seed, extent);
-        let found = patient.all(context, &damages, &|done| {
-            progress.show(format_args!("{done} of {} images, {form}", damages.len()));
-        });
+        let found = patient.all(context, &damages, form)?;
         figures.count(format!("bytes {form}"), patient.file.bytes.len() as u64);
         tally.add(found);
     }
-    drop(progress);
     for kind in Damage::WORDS {
         let hits = tally.kinds.get(kind).copied().unwrap_or(0);
         figures.count(kind, hits);

@@ -7,16 +7,16 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use rereduce::Error;
 use rereduce::env::Env;
 use rereduce::file::BLOCK_BYTES;
-use rereduce::{Error, mark};
 
-use super::super::Context;
 use super::judge::{Hurt, Judged, Outcome, must_show};
 use super::{Extent, Tally, locked};
+use crate::campaign::{Context, side_by_side};
 use crate::damage::{AgedFile, Damage, Unit};
 use crate::disk::{SECTOR_BYTES, SimDisk};
 use crate::forge::{field, footers, newest_footer, number_at};
@@ -28,8 +28,8 @@ use crate::rotten::RottenDisk;
 use crate::target::{Target, Workload};
 use crate::targets::{DatabaseTarget, KvTarget, StoreOpener};
 
-/// Threads that share the images.
-const THREADS: usize = 2;
+/// Images that a thread takes at a time.
+const PORTION: usize = 256;
 
 /// An image must be read within this time, in one of so many tries.
 const SLOWEST: Duration = Duration::from_secs(1);
@@ -156,34 +156,25 @@ impl Patient {
         damages
     }
 
-    /// Judges all images, on several threads.
+    /// Judges all images; `title` says on a terminal which these are.
     pub(super) fn all(
         &self,
         context: &Context,
         damages: &[Damage],
-        progress: &dyn Fn(usize),
-    ) -> Tally {
-        let (next, seen) = (AtomicUsize::new(0), Mutex::default());
-        let sum = Mutex::new(Tally::default());
-        let (planted, shown) = (mark::planted_here(), AtomicUsize::new(0));
-        let work = |progress: &dyn Fn(usize)| {
-            mark::plant(planted);
-            let mut tally = Tally::default();
-            while !context.stopped() {
-                let from = next.fetch_add(256, Ordering::Relaxed);
-                let Some(some) = damages.get(from..damages.len().min(from + 256)) else { break };
-                progress(from);
-                for damage in some.iter() {
-                    self.one(context, damage, &seen, &shown, &mut tally);
-                }
-            }
-            locked(&sum).add(tally);
+        title: &str,
+    ) -> Result<Tally, String> {
+        let (seen, failures) = (Mutex::default(), AtomicUsize::new(0));
+        let portions: Vec<&[Damage]> = damages.chunks(PORTION).collect();
+        let shown = |index: usize, _: &&[Damage]| {
+            format!("{} of {} images, {title}", index * PORTION, damages.len())
         };
-        std::thread::scope(|scope| {
-            (1..THREADS).for_each(|_| drop(scope.spawn(|| work(&|_| {}))));
-            work(progress);
-        });
-        sum.into_inner().unwrap_or_else(PoisonError::into_inner)
+        let work = |_: usize, portion: &&[Damage], tally: &mut Tally| {
+            for damage in portion.iter() {
+                self.one(context, damage, &seen, &failures, tally);
+            }
+            Ok(())
+        };
+        side_by_side(context, &portions, shown, work, Tally::add)
     }
 
     fn one(
@@ -191,7 +182,7 @@ impl Patient {
         context: &Context,
         damage: &Damage,
         seen: &Mutex<HashSet<u64>>,
-        shown: &AtomicUsize,
+        failures: &AtomicUsize,
         tally: &mut Tally,
     ) {
         let is_flip = matches!(damage, Damage::Flip { .. });
@@ -205,7 +196,7 @@ impl Patient {
             Err(failure) => Outcome { failure: Some(failure), ..Outcome::default() },
         };
         if let Some(failure) = &outcome.failure
-            && shown.fetch_add(1, Ordering::Relaxed) < SHOWN
+            && failures.fetch_add(1, Ordering::Relaxed) < SHOWN
         {
             context.say(format_args!("{damage}: {failure}\n{} --damage '{damage}'", self.replay));
         }
