@@ -3,7 +3,8 @@
 //!
 //! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks, `--clean N` tries the
 //! clean engine under N seeds. The quick form runs each check on the bugs that are named for it;
-//! the full form runs all on all, and the clean engine 20 times (once for one bug). A line for each bug:
+//! the full form runs all on all, and the clean engine 20 times (once for one bug). A line for
+//! each bug:
 //!
 //! ```text
 //! NAME  WHAT IT VIOLATES  caught  CHECK SECONDS, CHECK SECONDS; TEST FILES THAT PLANT IT TOO
