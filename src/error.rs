@@ -192,6 +192,23 @@ pub enum Error {
         reason: String,
     },
 
+    /// A query has a parameter, or a combination of them, that means nothing.
+    #[error("{reason}")]
+    InvalidQuery {
+        /// CouchDB's words for it.
+        reason: String,
+    },
+
+    /// A function of a design document does not compile, ended for good or ran over a limit, or
+    /// the server that runs it died. What its group has stored stays as it is; mend the function.
+    #[error("{name}: {reason}")]
+    Function {
+        /// CouchDB's name of the error, such as `compilation_error`.
+        name: String,
+        /// What happened, in the words of whoever runs the function.
+        reason: String,
+    },
+
     /// The document exists, and its winning revision is a deletion.
     #[error("document {id:?} is deleted")]
     Deleted {
@@ -277,6 +294,8 @@ pub enum ErrorClass {
     Limit,
     /// Unusable argument.
     BadInput,
+    /// A function of a design document failed.
+    Function,
     /// Cancelled by the caller.
     Cancelled,
 }
@@ -318,7 +337,9 @@ impl Error {
             Error::TooLarge { .. } => ErrorClass::Limit,
             Error::BadInput { .. }
             | Error::InvalidDesignDoc { .. }
+            | Error::InvalidQuery { .. }
             | Error::InvalidValue { .. } => ErrorClass::BadInput,
+            Error::Function { .. } => ErrorClass::Function,
             Error::Cancelled { .. } => ErrorClass::Cancelled,
         }
     }

@@ -1,14 +1,19 @@
 //! Views: rows that map functions emit, and what they are reduced to.
 //!
 //! ```text
+//!   design document ──> [`design`] ──> functions, run by whatever [`functions`] names
+//!                                          │
 //!   document ──map──> rows ──stored──> tree of a view ──reductions──> shown value
 //!                      │                                  │
-//!                    [`row`]                          [`builtin`], [`limit`]
+//!                    [`row`]                  [`reducer`]: [`builtin`], [`limit`]
 //! ```
 //!
-//! Invariant: nothing here decides in which order JSON values stand; who needs an order is handed
-//! one.
+//! Invariant: the rows of a view are those that its map function emits for the winners of one
+//! state of the database, and each reduction is that of the rows below it.
 
 pub mod builtin;
+pub mod design;
+pub mod functions;
 pub mod limit;
+pub mod reducer;
 pub mod row;

@@ -67,6 +67,7 @@ impl From<Error> for Failure {
             // A database that is not there is for the system to say, a document for the database.
             ErrorClass::Missing if matches!(error, Error::NoSuchFile { .. }) => 3,
             ErrorClass::Missing => 1,
+            ErrorClass::Function => 1,
             ErrorClass::BadInput | ErrorClass::Limit => 2,
             ErrorClass::Io | ErrorClass::Busy | ErrorClass::Refused => 3,
             ErrorClass::Corrupt | ErrorClass::NotADatabase | ErrorClass::NewerFormat => 4,
