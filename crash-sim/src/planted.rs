@@ -162,6 +162,7 @@ pub const PLANTED: &[Planted] = &[
     // The tree.
     bug("reduce-end-off-by-one", "BTREE-11", "trees golden", "tests/btree_suite"),
     bug("group-leaves-range", "BTREE-12", "golden trees", "tests/btree_suite"),
+    bug("rank-counts-the-key", "BTREE-15", "trees", "tests/btree_suite"),
     bug("get-many-skips-behind-missing", "BTREE-1 B18", "trees workloads", "tests/btree_suite"),
     bug("cache-ignores-budget", "BTREE-4", "trees", "tests/btree_suite"),
     bug("cache-compares-offsets-only", "BTREE-4", "trees", "tests/btree_suite"),

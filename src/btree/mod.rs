@@ -30,6 +30,7 @@
 //! | `cache` | nodes by pointer |
 //! | `read` | lookups, iteration, walks |
 //! | `fold` | reductions of ranges, groups |
+//! | `rank` | rows by their number |
 //! | `build` | trees from sorted rows, and the height such a tree has |
 //! | `apply`, `settle` | edits: which nodes change; how lists of entries become nodes |
 //! | `diff` | what differs between two trees |
@@ -43,6 +44,7 @@ mod diff;
 mod draw;
 mod fold;
 mod node;
+mod rank;
 mod read;
 mod settle;
 

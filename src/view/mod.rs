@@ -17,3 +17,4 @@ pub mod functions;
 pub mod limit;
 pub mod reducer;
 pub mod row;
+pub mod rows;

@@ -52,7 +52,7 @@ const SUITE: [(&str, fn()); 9] = [
     ("lies", reads::nodes_that_lie_under_right_checksums_are_corruption_or_harmless),
 ];
 
-const PLANTED: [&str; 19] = [
+const PLANTED: [&str; 20] = [
     "appending-splits-evenly",
     "cache-compares-offsets-only",
     "cache-ignores-budget",
@@ -67,6 +67,7 @@ const PLANTED: [&str; 19] = [
     "height-not-bounded",
     "neighbours-not-merged",
     "parent-is-not-compared",
+    "rank-counts-the-key",
     "reduce-end-off-by-one",
     "reduction-misses-last-row",
     "root-keeps-one-child",

@@ -145,6 +145,19 @@ impl Pair {
         sorted.sort_unstable();
         let expected: Vec<_> = sorted.iter().map(|key| self.map.get(*key).cloned()).collect();
         assert_eq!(self.tree.get_many(&nodes, &sorted).unwrap(), expected);
+        self.check_ranks(keys);
+    }
+
+    // spec: BTREE-15
+    fn check_ranks(&self, keys: &[Vec<u8>]) {
+        let nodes = self.nodes();
+        for key in keys {
+            let before = self.map.range(..key.clone()).count();
+            assert_eq!(self.tree.rows_before(&nodes, key).unwrap(), before as u64, "{key:?}");
+            let found = self.tree.key_at(&nodes, before as u64).unwrap();
+            assert_eq!(found.as_ref(), self.map.keys().nth(before), "{key:?}");
+        }
+        assert_eq!(self.tree.key_at(&nodes, self.map.len() as u64).unwrap(), None);
     }
 
     pub(crate) fn check_range(&self, range: &KeyRange) {
