@@ -13,6 +13,7 @@
 
 pub mod builtin;
 pub mod design;
+pub mod function_reducer;
 pub mod functions;
 #[cfg(feature = "javascript")]
 pub mod javascript;
@@ -20,3 +21,5 @@ pub mod limit;
 pub mod reducer;
 pub mod row;
 pub mod rows;
+pub mod server;
+mod wire;
