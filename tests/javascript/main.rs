@@ -3,4 +3,6 @@
 mod functions;
 mod golden;
 mod limits;
+mod reducer;
+mod server;
 mod support;
