@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::doc::{DocId, Document, OpenRev, RevStatus};
+use crate::doc::{DocId, Document, OpenRev, RevStatus, Show};
 use crate::error::{Error, Result};
 use crate::file::CommitId;
+use crate::mark;
 use crate::store::committed::Committed;
 use crate::vocabulary::{Direction, Json, KeyRange, Rev};
 
@@ -13,6 +14,7 @@ use super::content::AttachmentContent;
 use super::load::{Body, Record, nonsense, nonsense_reduction};
 use super::record::{DocTree, Known, PurgeEntry, decode_local, key_seq};
 use super::roots::{DbRoots, DocCounts};
+use super::timeline::Standing;
 use super::{Change, Shapes};
 
 /// A committed state of a [`Database`](super::Database); stays as it is and stays readable.
@@ -156,6 +158,35 @@ impl DbSnapshot {
         self.state.id()
     }
 
+    /// What this state is recognised by later, also after a compaction.
+    ///
+    /// ```
+    /// use rereduce::db::{Database, DatabaseOptions};
+    /// use rereduce::env::Env;
+    /// let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default())?;
+    /// assert_eq!(db.snapshot()?.standing().commit, 0);
+    /// # Ok::<(), rereduce::Error>(())
+    /// ```
+    pub fn standing(&self) -> Standing {
+        Standing {
+            database: self.state.file.header().database,
+            timeline: self.roots().timelines.newest(),
+            commit: self.number(),
+        }
+    }
+
+    /// Whether this database once was in the state `standing` and went on from there. `false` for
+    /// another database, for a newer state than this one, for a state that a restored backup does
+    /// not have, and for one that more than [`TIMELINES_MAX`](super::TIMELINES_MAX) writing handles
+    /// lie behind. No reads.
+    // spec: DB-13
+    pub fn has(&self, standing: &Standing) -> bool {
+        let here = self.standing();
+        let same = here.database == standing.database || mark::planted("any-database-will-do");
+        let known = |timeline| self.roots().timelines.have(timeline, standing.commit, here.commit);
+        same && (standing.commit == 0 || known(standing.timeline))
+    }
+
     /// Whether this commit is known to be flushed. A reader in another process may see one commit
     /// that is not yet.
     pub fn is_witnessed(&self) -> Result<bool> {
@@ -266,6 +297,42 @@ impl DbSnapshot {
         let Some(record) = self.record(id)? else { return Ok(None) };
         let Some((rev, known)) = record.tree.winner() else { return Ok(None) };
         self.load_document(id, &record.tree, rev, *known).map(Some)
+    }
+
+    /// A document as map functions see it: its winner with `_id` and `_rev`, stubs of its
+    /// attachments, its conflicts if there are any, and with `local_seq` its sequence. `None` if
+    /// there is no such document or its winner is a deletion. Cost: the height of the by_id tree
+    /// and one or two reads.
+    ///
+    /// ```
+    /// use rereduce::db::{Database, DatabaseOptions, DocEdit};
+    /// use rereduce::env::Env;
+    /// let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default())?;
+    /// db.edit(vec![DocEdit::parse("a", br#"{"v":1}"#)?])?;
+    /// let shown = db.snapshot()?.document_for_maps("a", true)?.expect("it was just written");
+    /// let names: Vec<&str> = match &shown {
+    ///     rereduce::vocabulary::Json::Object(members) => members.iter().map(|m| &*m.0).collect(),
+    ///     _ => vec![],
+    /// };
+    /// assert_eq!(names, ["_id", "_rev", "v", "_local_seq"]);
+    /// # Ok::<(), rereduce::Error>(())
+    /// ```
+    // spec: VIEW-4
+    pub fn document_for_maps(&self, id: &str, local_seq: bool) -> Result<Option<Json>> {
+        let Some(record) = self.record(id)? else { return Ok(None) };
+        let Some((rev, known)) = record.tree.winner() else { return Ok(None) };
+        if known.deleted && !mark::planted("view-maps-deletions") {
+            return Ok(None);
+        }
+        let owned = |revs: Vec<&Rev>| revs.into_iter().cloned().collect();
+        let show = Show {
+            conflicts: owned(record.tree.conflicts()),
+            deleted_conflicts: owned(record.tree.deleted_conflicts()),
+            local_seq: local_seq.then_some(record.seq),
+            ..Show::default()
+        };
+        let document = self.load_document(id, &record.tree, rev, *known)?;
+        Ok(Some(document.to_json(&show)))
     }
 
     /// Every leaf of a document, the winner first, and whether it is deleted.

@@ -15,6 +15,7 @@ pub mod builtin;
 pub mod design;
 pub mod function_reducer;
 pub mod functions;
+pub mod index;
 #[cfg(feature = "javascript")]
 pub mod javascript;
 pub mod limit;
