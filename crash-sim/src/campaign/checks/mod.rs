@@ -10,9 +10,9 @@ mod costs;
 mod crashes;
 mod documents;
 mod files;
-mod functions;
 mod handles;
 mod histories;
+mod javascript;
 mod kinds;
 mod recorded;
 mod reductions;
@@ -83,7 +83,7 @@ pub(super) const CHECKS: &[Check] = &[
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
     check("reductions", "reductions", reductions::reductions),
-    check("javascript", "tests/javascript", functions::javascript),
+    check("javascript", "tests/javascript", javascript::functions),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),

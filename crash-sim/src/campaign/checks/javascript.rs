@@ -10,11 +10,12 @@ mod functions;
 #[allow(dead_code, unused_imports)] // what only the tests there use
 mod reducer;
 #[path = "../../../../tests/javascript/support.rs"]
-#[allow(dead_code, unused_imports)] // what only the tests there use
+// What only the tests there use; and another check reads recordings, too.
+#[allow(dead_code, unused_imports, clippy::duplicate_mod)]
 mod support;
 
 /// What functions see and give, and reducers made of them. They panic where something differs.
-pub(super) fn javascript(_: &Context) -> Outcome {
+pub(super) fn functions(_: &Context) -> Outcome {
     functions::functions_do_as_they_should();
     reducer::reducers_do_as_they_should();
     Ok(())
