@@ -63,6 +63,10 @@ pub(crate) fn a_purged_branch_leaves_the_rows_of_the_other() {
     scene.db.purge(vec![("d".to_owned(), vec![winner])]).unwrap();
     let (mapped, snapshot) = scene.mapped(|| scene.query());
     assert_eq!((mapped, ids(&snapshot).len()), (1, 7));
+    // A purge of what is no leaf is remembered too, and changes nothing.
+    scene.db.purge(vec![("d03".to_owned(), vec!["1-ab".parse().unwrap()])]).unwrap();
+    let (mapped, snapshot) = scene.mapped(|| scene.query());
+    assert_eq!((mapped, ids(&snapshot).len()), (1, 7));
 }
 
 // spec: VIEW-8, VIEW-7
