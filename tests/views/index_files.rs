@@ -84,6 +84,7 @@ pub(crate) fn an_update_that_began_before_a_compaction_ends_in_the_new_file() {
     scene.put("d07", r#"{"n":9,"now":true}"#);
     numbered(&scene, 20..24);
     scene.query();
+    assert_eq!(scene.index.info().unwrap().rebuilt, None);
     let scene = scene.again();
     let (mapped, snapshot) = scene.mapped(|| scene.query());
     assert_eq!((mapped, ids(&snapshot).len()), (0, 13));

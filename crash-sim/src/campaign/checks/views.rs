@@ -363,6 +363,8 @@ fn compactions_change_nothing(context: &Context) -> Outcome {
     history.edit("now", r#"{"keys":["now"],"now":true}"#)?;
     history.fill(2..6)?;
     history.follows("a compaction in the midst of an update")?;
+    let why = history.rebuilt()?;
+    expect(why.is_none(), format!("a compaction in the midst of an update: {why:?}"))?;
     let history = history.again()?;
     let mapped = history.follows("behind that")?;
     expect(mapped == 0, format!("{mapped} documents were mapped again"))
