@@ -18,7 +18,7 @@
 //! | [`store`] | the smallest whole engine: one file, one tree |
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
 //! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
-//! | [`view`] | rows of views; CouchDB's built-in reducers |
+//! | [`view`] | design documents, indexes that follow their database, CouchDB's reducers |
 //!
 //! ```text
 //!   Database ──┐                       one commit, one flush
