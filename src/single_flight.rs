@@ -67,16 +67,15 @@ impl<S: Clone, W, F: Clone> SingleFlight<S, W, F> {
         lock(&self.inner).state.clone()
     }
 
-    /// Puts a state in place, unless `keep` says of the one that is there that it is to stay.
-    pub fn put(&self, state: S, keep: impl FnOnce(&S) -> bool) {
-        let seen = self.state_and_version();
-        if !seen.0.as_ref().is_some_and(keep) {
-            let mut inner = lock(&self.inner);
-            // What came meanwhile came from a flight, and is newer.
-            if inner.version == seen.1 {
-                inner.version += 1;
-                inner.state = Some(state);
-            }
+    /// Replaces the state by what `change` makes of it, if that is anything. A flight that ends
+    /// meanwhile is newer, and its state stays.
+    pub fn replace(&self, change: impl FnOnce(&S) -> Option<S>) {
+        let (Some(state), version) = self.state_and_version() else { return };
+        let Some(changed) = change(&state) else { return };
+        let mut inner = lock(&self.inner);
+        if inner.version == version {
+            inner.version += 1;
+            inner.state = Some(changed);
         }
     }
 
@@ -98,11 +97,15 @@ impl<S: Clone, W, F: Clone> SingleFlight<S, W, F> {
         shared: &dyn Fn(&F) -> bool,
         work: impl FnOnce(&mut W) -> Result<S, F>,
     ) -> Result<S, F> {
+        let mut has_waited = false;
         let worker = loop {
             let (state, version) = self.state_and_version();
             if let Some(state) = state
                 && reached(&state)?
             {
+                if has_waited {
+                    mark::hit("flight-shared");
+                }
                 return Ok(state);
             }
             let mut inner = lock(&self.inner);
@@ -112,6 +115,7 @@ impl<S: Clone, W, F: Clone> SingleFlight<S, W, F> {
             if let Some(worker) = inner.worker.take() {
                 break worker;
             }
+            has_waited = true;
             if let Some(failure) = self.wait_for_flight(inner)
                 && shared(&failure)
             {

@@ -159,7 +159,7 @@ pub const PLANTED: &[Planted] = &[
     bug("queue-one-woken", "QUEUE-1", "threads", "tests/loom"),
     bug("queue-exclusive-beside", "QUEUE-2", "threads", "tests/loom"),
     bug("queue-panic-unnoticed", "QUEUE-5", "threads", "tests/loom"),
-    bug("flight-without-another-look", "FLIGHT-1 FLIGHT-2", "", "tests/loom"),
+    bug("flight-without-another-look", "FLIGHT-1 FLIGHT-2 VIEW-14", "", "tests/loom"),
     bug("flight-wakes-nobody", "FLIGHT-3 FLIGHT-4", "", "tests/loom"),
     // The tree.
     bug("reduce-end-off-by-one", "BTREE-11", "trees golden", "tests/btree_suite"),

@@ -118,7 +118,7 @@ pub(crate) fn queries_that_wait_share_one_update() {
         let query = || {
             mark::plant(planted);
             assert_eq!(ids(&scene.index.snapshot(Update::True).unwrap()).len(), 3);
-            mark::hits().get("view-update-shared").copied().unwrap_or(0)
+            mark::hits().get("flight-shared").copied().unwrap_or(0)
         };
         let running: Vec<_> = (0..QUERIES).map(|_| scope.spawn(query)).collect();
         running.into_iter().map(|query| query.join().unwrap()).sum()
