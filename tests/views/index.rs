@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rereduce::btree::TreeOptions;
-use rereduce::db::{DatabaseOptions, DocEdit};
+use rereduce::db::DocEdit;
 use rereduce::env::MemoryDisk;
 use rereduce::mark;
 use rereduce::reduce::{Count, Reducer, Row};
@@ -340,7 +339,6 @@ fn keys_of_any_length_are_taken() {
     scene.put("a", &format!("{{\"n\":\"{key}\"}}"));
     scene.put("b", &format!("{{\"n\":\"{key}r\"}}"));
     assert_eq!(rows(&scene.query().view(0).unwrap()).len(), 2);
-    assert_eq!(DatabaseOptions::default().tree.key_bytes_max, TreeOptions::default().key_bytes_max);
 }
 
 // spec: VIEW-15

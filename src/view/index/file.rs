@@ -50,6 +50,9 @@ pub(crate) struct IndexFile {
 
 type Opened = Arc<CommittedFile<IndexRoots>>;
 
+/// What becomes of a write: new roots, if there are any, and its answer.
+type Written<T> = (Option<IndexRoots>, T);
+
 impl IndexFile {
     pub(crate) fn new(
         env: &Env,
@@ -178,7 +181,7 @@ impl IndexFile {
 
     pub(crate) fn write<T>(
         &self,
-        work: impl FnOnce(&mut FileWriter, &Committed<IndexRoots>) -> Result<(Option<IndexRoots>, T)>,
+        work: impl FnOnce(&mut FileWriter, &Committed<IndexRoots>) -> Result<Written<T>>,
     ) -> Result<T> {
         self.opened()?.write(work)
     }

@@ -69,7 +69,7 @@ impl Runners {
     /// The rows of the documents of `items`, as `snapshot` has them, in the order of the items.
     ///
     /// After an error, or if a function panics, the runners are thrown away.
-    // spec: VIEW-5
+    // spec: VIEW-5, VIEW-17
     pub(super) fn map(
         &mut self,
         snapshot: &DbSnapshot,

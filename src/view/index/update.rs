@@ -225,8 +225,9 @@ impl Update<'_> {
         })
     }
 
-    /// Takes the old rows of the batch's documents out of all trees and puts the new ones in.
-    // spec: VIEW-1
+    /// Takes the old rows of the batch's documents out of all trees and puts the new ones in, each
+    /// tree in one pass.
+    // spec: VIEW-1, VIEW-16
     fn apply(
         &self,
         writer: &mut FileWriter,
