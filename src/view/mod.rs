@@ -14,6 +14,8 @@
 pub mod builtin;
 pub mod design;
 pub mod functions;
+#[cfg(feature = "javascript")]
+pub mod javascript;
 pub mod limit;
 pub mod query;
 pub mod reducer;
