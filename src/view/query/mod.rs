@@ -18,6 +18,8 @@ mod linked;
 mod read;
 mod run;
 mod term;
+#[cfg(test)]
+mod tests;
 
 pub use check::{GroupLevel, QueryKind};
 pub use linked::{DocShown, document_shown};

@@ -91,7 +91,8 @@ pub type VisitQueryRow<'a> = dyn FnMut(QueryRow<'_>) -> Result<ControlFlow<()>> 
 /// use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree};
 /// use rereduce::collate::Collation;
 /// use rereduce::file::MemoryChunks;
-/// use rereduce::view::builtin::{Builtin, BuiltinReducer};
+/// use rereduce::view::builtin::Builtin;
+/// use rereduce::view::limit::ReduceLimit;
 /// use rereduce::view::query::{QueryHeader, QueryRow, ViewQuery, run};
 /// use rereduce::view::reducer::ViewReducer;
 /// use rereduce::view::row::{RowPlace, ViewRow};
@@ -108,7 +109,9 @@ pub type VisitQueryRow<'a> = dyn FnMut(QueryRow<'_>) -> Result<ControlFlow<()>> 
 /// });
 /// let edits: Vec<Edit> = edits.collect();
 /// let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
-/// let reducer = ViewReducer::Some(Arc::new(BuiltinReducer::new(Builtin::Sum)));
+/// let order = |one: &Json, two: &Json| Collation::Unicode.compare(one, two);
+/// let sum = Builtin::Sum.reducer(Arc::new(order), ReduceLimit::Off);
+/// let reducer = ViewReducer::Some(Arc::new(sum));
 /// let shape = Shape::with_reducer(reducer.clone());
 /// let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &edits)?;
 /// let nodes = &CachedNodes::new(&chunks, &cache);
