@@ -3,11 +3,11 @@
 use std::ops::{Bound, ControlFlow};
 
 use crate::db::{DbSnapshot, DocSummary};
-use crate::vocabulary::{Direction, Json, KeyRange};
 use crate::view::query::{DocShown, ViewQuery, document_shown};
+use crate::vocabulary::{Direction, Json, KeyRange};
 
 use super::node::{Node, OpenDatabase};
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 use super::request::{Request, escaped};
 use super::response::{Response, object, rev_json};
 use super::router::Answer;
@@ -34,9 +34,8 @@ pub(super) fn create(node: &Node, name: &str, request: &Request) -> Answer {
 }
 
 fn is_name(name: &str) -> bool {
-    let inside = |byte: u8| {
-        byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_$()+-/".contains(&byte)
-    };
+    let inside =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_$()+-/".contains(&byte);
     name.starts_with(|first: char| first.is_ascii_lowercase()) && name.bytes().all(inside)
 }
 
@@ -57,8 +56,7 @@ pub(super) fn compact(open: &OpenDatabase, request: &Request) -> Answer {
 
 /// The sequence `seq` of a database, as the feed and queries show it.
 pub(super) fn sequence(snapshot: &DbSnapshot, seq: u64) -> Json {
-    let database: String =
-        snapshot.standing().database.iter().map(|byte| format!("{byte:02x}")).collect();
+    let database = snapshot.standing().database;
     Json::String(format!("{seq}-{database}"))
 }
 
@@ -136,7 +134,7 @@ struct Listing<'a> {
 
 impl Listing<'_> {
     /// The documents of a list, found or not.
-    fn of_keys(&self, keys: &[Json]) -> Result<Vec<Vec<u8>>, Refusal> {
+    fn of_keys(&self, keys: &[Json]) -> Outcome<Vec<Vec<u8>>> {
         let mut keys: Vec<&Json> = keys.iter().collect();
         if self.query.descending {
             keys.reverse();
@@ -159,7 +157,7 @@ impl Listing<'_> {
     }
 
     /// The documents of a range: how many live ones come before it, and the rows.
-    fn of_range(&self, within: &Ids) -> Result<(Json, Vec<Vec<u8>>), Refusal> {
+    fn of_range(&self, within: &Ids) -> Outcome<(Json, Vec<Vec<u8>>)> {
         let query = self.query;
         let edge_of = |key: &Option<Json>, behind| key.as_ref().map(|key| edge(key, behind));
         let start = edge_of(&query.start_key, query.descending);
@@ -187,12 +185,12 @@ impl Listing<'_> {
         let total = self.snapshot.count_docs(&within.range())?.live;
         let before = self.snapshot.count_docs(&before.range())?.live;
         let offset = Json::unsigned(before.saturating_add(query.skip).min(total));
-        let rows: Result<Vec<Vec<u8>>, Refusal> =
+        let rows: Outcome<Vec<Vec<u8>>> =
             summaries.iter().map(|summary| self.row(summary)).collect();
         Ok((offset, rows?))
     }
 
-    fn row(&self, summary: &DocSummary) -> Result<Vec<u8>, Refusal> {
+    fn row(&self, summary: &DocSummary) -> Outcome<Vec<u8>> {
         let id = Json::from(summary.id.as_str());
         let mut value = vec![("rev".to_owned(), rev_json(&summary.rev))];
         if summary.deleted {

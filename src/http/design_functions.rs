@@ -15,7 +15,7 @@ use crate::vocabulary::{Direction, Json, Rev};
 use super::databases::{Ids, sequence};
 use super::documents::write_one;
 use super::node::{Functions, Node, OpenDatabase};
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 use super::request::Request;
 use super::response::{Response, object, rev_json};
 use super::router::Answer;
@@ -217,7 +217,7 @@ pub(super) fn changes(node: &Node, open: &OpenDatabase, request: &Request) -> An
 }
 
 /// Where the feed begins: at a sequence that was given out, at its beginning or its end.
-fn since(snapshot: &DbSnapshot, request: &Request) -> Result<u64, Refusal> {
+fn since(snapshot: &DbSnapshot, request: &Request) -> Outcome<u64> {
     let newest = snapshot.info().update_seq;
     match request.parameter("since").as_deref() {
         None | Some("" | "0") => Ok(0),
@@ -225,7 +225,8 @@ fn since(snapshot: &DbSnapshot, request: &Request) -> Result<u64, Refusal> {
         Some(text) => {
             let seq = text.split('-').next().and_then(|number| number.parse().ok());
             let given = |seq: &u64| sequence(snapshot, *seq) == Json::from(text);
-            let malformed = || Refusal::bad_request("Malformed sequence supplied in 'since' parameter.");
+            let malformed =
+                || Refusal::bad_request("Malformed sequence supplied in 'since' parameter.");
             seq.filter(given).ok_or_else(malformed)
         }
     }
@@ -252,12 +253,7 @@ struct Filter {
 }
 
 impl Filter {
-    fn find(
-        node: &Node,
-        open: &OpenDatabase,
-        named: &str,
-        request: &Request,
-    ) -> Result<Filter, Refusal> {
+    fn find(node: &Node, open: &OpenDatabase, named: &str, request: &Request) -> Outcome<Filter> {
         let Some((design, name)) = named.split_once('/') else {
             let reason = "filter parameter must be of the form `designname/filtername`";
             return Err(Refusal::bad_request(reason));
@@ -310,7 +306,7 @@ impl Validators {
         id: &DocId,
         draft: &Draft,
         json: &Json,
-    ) -> Result<(), Refusal> {
+    ) -> Outcome<()> {
         if self.functions.is_empty() {
             return Ok(());
         }

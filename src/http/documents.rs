@@ -10,7 +10,7 @@
 
 use crate::db::DocEdit;
 use crate::doc::{DocId, Draft};
-use crate::error::{Error, Result};
+use crate::error::Error;
 use crate::view::design::DesignDoc;
 use crate::view::query::{DocShown, document_shown};
 use crate::vocabulary::{Json, Rev, RevPath};
@@ -18,7 +18,7 @@ use crate::vocabulary::{Json, Rev, RevPath};
 use super::databases::located;
 use super::design_functions::Validators;
 use super::node::{Node, OpenDatabase};
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 use super::request::{Request, escaped};
 use super::response::{Response, object, rev_json};
 use super::router::Answer;
@@ -44,7 +44,7 @@ pub(super) fn read(open: &OpenDatabase, id: &str, request: &Request) -> Answer {
 
 /// `GET /db/doc/attachment`.
 pub(super) fn attachment(open: &OpenDatabase, id: &str, name: &str) -> Answer {
-    let mut content = open.database.snapshot()?.attachment(id, None, name)?;
+    let content = open.database.snapshot()?.attachment(id, None, name)?;
     let (content_type, digest) = {
         let record = content.record();
         (record.content_type.clone(), record.digest.to_string())
@@ -56,7 +56,7 @@ pub(super) fn attachment(open: &OpenDatabase, id: &str, name: &str) -> Answer {
 }
 
 /// The revision that a request names in its query or as the tag that must match.
-fn base(request: &Request) -> Result<Option<Rev>, Refusal> {
+fn base(request: &Request) -> Outcome<Option<Rev>> {
     let tag = request.header("if-match").map(|tag| tag.trim_matches('"').to_owned());
     let named = request.parameter("rev");
     match (named, tag) {
@@ -113,7 +113,7 @@ pub(super) fn write_one(
     draft: Draft,
     json: &Json,
     replicated: bool,
-) -> Result<Rev, Refusal> {
+) -> Outcome<Rev> {
     check(node, open, &mut None, id, &draft, json)?;
     let edits = vec![DocEdit { id: id.clone(), draft, uploads: Vec::new() }];
     let replies = match replicated {
@@ -134,7 +134,7 @@ fn check(
     id: &DocId,
     draft: &Draft,
     json: &Json,
-) -> Result<(), Refusal> {
+) -> Outcome<()> {
     if id.is_local() {
         return Ok(());
     }
@@ -151,7 +151,7 @@ fn check(
 }
 
 /// A design document must be one, and its functions must compile where anything can run them.
-fn check_design(node: &Node, json: &Json) -> Result<(), Refusal> {
+fn check_design(node: &Node, json: &Json) -> Outcome<()> {
     let design = DesignDoc::parse(json)?;
     if let Some(language) = node.language(&design.language)
         && !design.views.is_empty()

@@ -12,11 +12,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+#[cfg(not(feature = "javascript"))]
+pub(super) use super::design_functions::NoFunctions as Functions;
 use crate::db::{Database, DatabaseOptions};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::view::functions::Language;
 use crate::view::index::{Views, ViewsOptions};
+#[cfg(feature = "javascript")]
+pub(super) use crate::view::javascript::DesignFunctions as Functions;
+#[cfg(feature = "javascript")]
+use crate::view::javascript::JavaScript;
+use crate::vocabulary::Json;
 
 use super::request::escaped;
 
@@ -63,6 +70,8 @@ pub struct Node {
     folder: PathBuf,
     options: NodeOptions,
     languages: BTreeMap<String, Arc<dyn Language>>,
+    #[cfg(feature = "javascript")]
+    javascript: Option<JavaScript>,
     opened: Mutex<BTreeMap<String, Arc<OpenDatabase>>>,
 }
 
@@ -81,6 +90,8 @@ impl Node {
             folder: folder.to_path_buf(),
             options,
             languages: BTreeMap::new(),
+            #[cfg(feature = "javascript")]
+            javascript: None,
             opened: Mutex::new(BTreeMap::new()),
         }
     }
@@ -91,9 +102,29 @@ impl Node {
         self
     }
 
+    /// The same node, which runs design documents in JavaScript, all of their functions.
+    #[cfg(feature = "javascript")]
+    pub fn with_javascript(mut self, javascript: JavaScript) -> Node {
+        self.javascript = Some(javascript.clone());
+        self.with_language("javascript", Arc::new(javascript))
+    }
+
     /// What runs the language `name`, if anything does.
     pub(super) fn language(&self, name: &str) -> Option<&Arc<dyn Language>> {
         self.languages.get(name)
+    }
+
+    /// The functions of `design`, a whole design document, beside those of its views.
+    ///
+    /// [`Error::Function`] with the name `unknown_query_language` if nothing here runs them.
+    pub(super) fn functions(&self, design: &Json) -> Result<Functions> {
+        let named = design.member("language").and_then(Json::as_str).unwrap_or("javascript");
+        #[cfg(feature = "javascript")]
+        if let Some(javascript) = self.javascript.as_ref().filter(|_| named == "javascript") {
+            return Functions::new(design, javascript);
+        }
+        let name = "unknown_query_language".to_owned();
+        Err(Error::Function { name, reason: named.to_owned() })
     }
 
     fn opened(&self) -> MutexGuard<'_, BTreeMap<String, Arc<OpenDatabase>>> {
@@ -135,12 +166,8 @@ impl Node {
         let path = self.path(name);
         let options = DatabaseOptions { create, ..self.options.database.clone() };
         let database = Arc::new(Database::open(self.env.clone(), &path, options)?);
-        let views = Views::open(
-            self.env.clone(),
-            database.clone(),
-            &path,
-            self.options.views.clone(),
-        );
+        let views =
+            Views::open(self.env.clone(), database.clone(), &path, self.options.views.clone())?;
         let open = Arc::new(OpenDatabase { name: name.to_owned(), database, views });
         opened.insert(name.to_owned(), open.clone());
         Ok(open)

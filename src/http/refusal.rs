@@ -10,7 +10,7 @@ use crate::checksum::crc32c;
 use crate::error::{Error, ErrorClass};
 use crate::vocabulary::Json;
 
-use super::response::{Response, object};
+use super::response::Response;
 
 /// What a request that is refused is answered with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,12 +23,11 @@ pub(super) struct Refusal {
     allow: Option<&'static str>,
 }
 
+/// What handling a request comes to.
+pub(super) type Outcome<T> = std::result::Result<T, Refusal>;
+
 impl Refusal {
-    pub(super) fn new(
-        status: u16,
-        error: impl Into<String>,
-        reason: impl Into<String>,
-    ) -> Refusal {
+    pub(super) fn new(status: u16, error: impl Into<String>, reason: impl Into<String>) -> Refusal {
         let (error, reason) = (error.into(), reason.into());
         Refusal { status, error, reason, traced: false, allow: None }
     }
@@ -104,9 +103,7 @@ impl From<Error> for Refusal {
             Error::InvalidValue { reason } => Refusal::new(500, "invalid_value", reason),
             Error::Function { name, reason } => function(name, reason),
             Error::BadInput { what, got, expected } => bad_input(what, got, expected),
-            Error::TooLarge { .. } => {
-                Refusal::new(413, "document_too_large", error.to_string())
-            }
+            Error::TooLarge { .. } => Refusal::new(413, "document_too_large", error.to_string()),
             other => Refusal::new(by_class(other.class()), "internal_error", other.to_string()),
         }
     }

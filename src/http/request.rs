@@ -11,7 +11,7 @@
 use crate::error::Result;
 use crate::vocabulary::Json;
 
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 
 /// An HTTP request.
 ///
@@ -92,7 +92,7 @@ impl Request {
     }
 
     /// The body as a JSON object; one that is empty counts as `{}`.
-    pub(super) fn json_object(&self) -> std::result::Result<Json, Refusal> {
+    pub(super) fn json_object(&self) -> Outcome<Json> {
         let body = if self.body.is_empty() { Json::Object(Vec::new()) } else { self.json()? };
         match body {
             Json::Object(_) => Ok(body),
@@ -101,7 +101,7 @@ impl Request {
     }
 
     /// Refuses a body that is not said to be JSON.
-    pub(super) fn expect_json_type(&self) -> std::result::Result<(), Refusal> {
+    pub(super) fn expect_json_type(&self) -> Outcome<()> {
         let essence = self.header("content-type").unwrap_or_default().split(';').next();
         match essence.map(str::trim) {
             Some(found) if found.eq_ignore_ascii_case("application/json") => Ok(()),
@@ -153,7 +153,8 @@ mod tests {
     // spec: HTTP-1
     #[test]
     fn a_target_comes_apart_whatever_stands_in_it() {
-        let request = Request::new("GET", "/db//_design/a%2Fb/?key=%22+x%22&limit=1&limit&%zz=%e9#f");
+        let request =
+            Request::new("GET", "/db//_design/a%2Fb/?key=%22+x%22&limit=1&limit&%zz=%e9#f");
         assert_eq!(request.path(), ["db", "_design", "a/b"]);
         let query = request.query();
         let names: Vec<&str> = query.iter().map(|(name, _)| name.as_str()).collect();

@@ -42,9 +42,7 @@ impl Response {
     /// An answer in JSON that is text already.
     pub(super) fn json_text(status: u16, body: Vec<u8>) -> Response {
         let response = Response { status, headers: Vec::new(), body };
-        response
-            .with("content-type", "application/json")
-            .with("cache-control", "must-revalidate")
+        response.with("content-type", "application/json").with("cache-control", "must-revalidate")
     }
 
     /// `{"ok":true}`.

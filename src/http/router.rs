@@ -3,17 +3,17 @@
 //! Invariant: what a path does not answer is refused with the methods that it has, or is missing.
 
 use crate::doc::DocId;
-use crate::error::Error;
+use crate::error::Result;
 
 use super::databases::{self, Ids};
 use super::node::{Node, OpenDatabase};
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 use super::request::Request;
 use super::response::Response;
 use super::{design_functions, documents, views};
 
 /// What a request is answered with.
-pub(super) type Answer = Result<Response, Refusal>;
+pub(super) type Answer = Outcome<Response>;
 
 /// Answers one request.
 ///
@@ -126,6 +126,6 @@ fn of_document(
     }
 }
 
-fn document_id(id: &str) -> Result<DocId, Error> {
+fn document_id(id: &str) -> Result<DocId> {
     id.parse()
 }

@@ -15,13 +15,12 @@ use crate::doc::write_shown;
 use crate::error::{Error, Result};
 use crate::view::design::DesignDoc;
 use crate::view::index::{Index, IndexSnapshot};
-use crate::view::query::{QueryHeader, QueryKind, QueryRow, ViewQuery, run};
-use crate::view::rows::ViewRows;
+use crate::view::query::{QueryHeader, QueryRow, ViewQuery, run};
 use crate::vocabulary::{Direction, Json};
 
 use super::databases::{Ids, sequence};
 use super::node::{Node, OpenDatabase};
-use super::refusal::Refusal;
+use super::refusal::{Outcome, Refusal};
 use super::request::Request;
 use super::response::{Response, object};
 use super::router::Answer;
@@ -49,7 +48,7 @@ struct Asked {
 }
 
 impl Asked {
-    fn find(node: &Node, open: &OpenDatabase, id: &str, name: &str) -> Result<Asked, Refusal> {
+    fn find(node: &Node, open: &OpenDatabase, id: &str, name: &str) -> Outcome<Asked> {
         let design = DesignDoc::parse(&design_document(open, id)?)?;
         let missing = || Error::Missing { what: "view", name: name.to_owned() };
         let number = design.view(name).ok_or_else(missing)?;
@@ -121,7 +120,7 @@ pub(super) fn queries(
 }
 
 /// Appends what a query answers, without a line end behind it.
-fn answer_query(asked: &Asked, query: &ViewQuery, out: &mut Vec<u8>) -> Result<(), Refusal> {
+fn answer_query(asked: &Asked, query: &ViewQuery, out: &mut Vec<u8>) -> Outcome<()> {
     query.check(asked.reduces)?;
     let snapshot = asked.index.snapshot(query.update).map_err(Refusal::traced)?;
     put_answer(asked, &snapshot, query, out).map_err(Refusal::traced)
@@ -226,12 +225,7 @@ pub(super) fn info(node: &Node, open: &OpenDatabase, id: &str) -> Answer {
 const COLLATOR: &str = "153.120";
 
 /// `POST /db/_compact/d`.
-pub(super) fn compact(
-    node: &Node,
-    open: &OpenDatabase,
-    design: &str,
-    request: &Request,
-) -> Answer {
+pub(super) fn compact(node: &Node, open: &OpenDatabase, design: &str, request: &Request) -> Answer {
     request.expect_json_type()?;
     let design = DesignDoc::parse(&design_document(open, &format!("_design/{design}"))?)?;
     let index = index_of(node, open, &design).map_err(Refusal::traced)?;

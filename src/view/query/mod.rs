@@ -25,24 +25,8 @@ pub use check::{GroupLevel, QueryKind};
 pub use linked::{DocShown, document_shown};
 pub use run::{QueryHeader, QueryRow, VisitQueryRow, run};
 
+use crate::view::index::Update;
 use crate::vocabulary::Json;
-
-/// Whether a query first brings its index up to date.
-///
-/// ```
-/// use rereduce::view::query::UpdateFirst;
-/// assert_eq!(UpdateFirst::default(), UpdateFirst::Yes);
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UpdateFirst {
-    /// `update=true`: it waits until the index stands where the database does.
-    #[default]
-    Yes,
-    /// `update=false`, `stale=ok`: it answers from the index as it is.
-    No,
-    /// `update=lazy`, `stale=update_after`: so too, and an update begins behind it.
-    Lazy,
-}
 
 /// The parameters of a query, as CouchDB names and reads them.
 ///
@@ -95,7 +79,7 @@ pub struct ViewQuery {
     /// Accepted for CouchDB's clients; a query of one file is always sorted.
     pub sorted: bool,
     /// What happens to the index first.
-    pub update: UpdateFirst,
+    pub update: Update,
     /// Accepted for CouchDB's clients; there is one copy of an index, which is stable.
     pub stable: bool,
     /// Whether a partition was named, which only partitioned databases have.
@@ -123,7 +107,7 @@ impl Default for ViewQuery {
             att_encoding_info: false,
             update_seq: false,
             sorted: true,
-            update: UpdateFirst::Yes,
+            update: Update::True,
             stable: false,
             partition: false,
         }

@@ -7,9 +7,10 @@ use std::borrow::Cow;
 
 use crate::error::{Error, Result};
 use crate::mark;
+use crate::view::index::Update;
 use crate::vocabulary::{Json, Number};
 
-use super::{UpdateFirst, ViewQuery, term};
+use super::{ViewQuery, term};
 
 /// The largest `limit` that CouchDB takes.
 const LIMIT_MAX: u64 = 576_460_752_303_423_487;
@@ -86,12 +87,12 @@ impl ViewQuery {
             "sorted" => self.sorted = value.boolean()?,
             "stable" => self.stable = value.word("stable", &[("true", true), ("false", false)])?,
             "update" => {
-                let (yes, no, lazy) = (UpdateFirst::Yes, UpdateFirst::No, UpdateFirst::Lazy);
-                let words = [("true", yes), ("false", no), ("lazy", lazy)];
+                let words =
+                    [("true", Update::True), ("false", Update::False), ("lazy", Update::Lazy)];
                 self.update = value.word("update", &words)?;
             }
             "stale" => {
-                let words = [("ok", UpdateFirst::No), ("update_after", UpdateFirst::Lazy)];
+                let words = [("ok", Update::False), ("update_after", Update::Lazy)];
                 self.update = value.word("stale", &words)?;
                 self.stable = true;
             }

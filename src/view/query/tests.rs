@@ -112,61 +112,79 @@ fn check(view: &View, cases: &[(&str, &str)]) {
 // spec: QUERY-6, QUERY-7
 #[test]
 fn offset_and_skip_count_rows_in_the_direction_of_the_query() {
-    check(&letters(), &[
-        ("limit=2", r#"0/6: "a" 1, "a" 2"#),
-        ("skip=4", r#"4/6: "b" 5, "c" 6"#),
-        ("skip=9", "6/6: "),
-        ("limit=0&startkey=\"b\"&skip=1", "4/6: "),
-        ("descending=true&limit=2", r#"0/6: "c" 6, "b" 5"#),
-        ("descending=true&skip=2&limit=2", r#"2/6: "b" 4, "a" 3"#),
-        ("descending=true&startkey=\"b\"&limit=1", r#"1/6: "b" 5"#),
-        ("startkey=\"b\"", r#"3/6: "b" 4, "b" 5, "c" 6"#),
-        ("endkey=\"b\"&inclusive_end=false", r#"0/6: "a" 1, "a" 2, "a" 3"#),
-        ("key=\"b\"", r#"3/6: "b" 4, "b" 5"#),
-        ("key=\"bb\"", "5/6: "),
-    ]);
+    check(
+        &letters(),
+        &[
+            ("limit=2", r#"0/6: "a" 1, "a" 2"#),
+            ("skip=4", r#"4/6: "b" 5, "c" 6"#),
+            ("skip=9", "6/6: "),
+            ("limit=0&startkey=\"b\"&skip=1", "4/6: "),
+            ("descending=true&limit=2", r#"0/6: "c" 6, "b" 5"#),
+            ("descending=true&skip=2&limit=2", r#"2/6: "b" 4, "a" 3"#),
+            ("descending=true&startkey=\"b\"&limit=1", r#"1/6: "b" 5"#),
+            ("startkey=\"b\"", r#"3/6: "b" 4, "b" 5, "c" 6"#),
+            ("endkey=\"b\"&inclusive_end=false", r#"0/6: "a" 1, "a" 2, "a" 3"#),
+            ("key=\"b\"", r#"3/6: "b" 4, "b" 5"#),
+            ("key=\"bb\"", "5/6: "),
+        ],
+    );
 }
 
 // spec: QUERY-5
 #[test]
 fn document_ids_narrow_the_rows_of_the_end_keys() {
-    check(&letters(), &[
-        ("startkey=\"a\"&startkey_docid=2&endkey=\"b\"&endkey_docid=4", r#"1/6: "a" 2, "a" 3, "b" 4"#),
-        ("startkey_docid=2&limit=1", r#"0/6: "a" 1"#),
-        ("endkey=\"a\"&endkey_docid=2&inclusive_end=false", r#"0/6: "a" 1"#),
-        ("key=\"a\"&endkey_docid=2", r#"0/6: "a" 1, "a" 2"#),
-        ("descending=true&startkey=\"a\"&startkey_docid=2", r#"4/6: "a" 2, "a" 1"#),
-        ("descending=true&endkey=\"b\"&endkey_docid=5", r#"0/6: "c" 6, "b" 5"#),
-        ("descending=true&endkey=\"b\"&endkey_docid=5&inclusive_end=false", r#"0/6: "c" 6"#),
-        ("endkey=\"a\"&endkey_docid=", "0/6: "),
-        ("endkey=\"a\"&endkey_docid=&inclusive_end=false", r#"0/6: "a" 1, "a" 2, "a" 3"#),
-    ]);
-    check(&letters().reduced(), &[
-        ("endkey=\"b\"&endkey_docid=4", "null 4"),
-        ("endkey=\"b\"&endkey_docid=5&inclusive_end=false", "null 4"),
-        ("startkey=\"a\"&startkey_docid=3&group=true", r#""a" 1, "b" 2, "c" 1"#),
-    ]);
+    check(
+        &letters(),
+        &[
+            (
+                "startkey=\"a\"&startkey_docid=2&endkey=\"b\"&endkey_docid=4",
+                r#"1/6: "a" 2, "a" 3, "b" 4"#,
+            ),
+            ("startkey_docid=2&limit=1", r#"0/6: "a" 1"#),
+            ("endkey=\"a\"&endkey_docid=2&inclusive_end=false", r#"0/6: "a" 1"#),
+            ("key=\"a\"&endkey_docid=2", r#"0/6: "a" 1, "a" 2"#),
+            ("descending=true&startkey=\"a\"&startkey_docid=2", r#"4/6: "a" 2, "a" 1"#),
+            ("descending=true&endkey=\"b\"&endkey_docid=5", r#"0/6: "c" 6, "b" 5"#),
+            ("descending=true&endkey=\"b\"&endkey_docid=5&inclusive_end=false", r#"0/6: "c" 6"#),
+            ("endkey=\"a\"&endkey_docid=", "0/6: "),
+            ("endkey=\"a\"&endkey_docid=&inclusive_end=false", r#"0/6: "a" 1, "a" 2, "a" 3"#),
+        ],
+    );
+    check(
+        &letters().reduced(),
+        &[
+            ("endkey=\"b\"&endkey_docid=4", "null 4"),
+            ("endkey=\"b\"&endkey_docid=5&inclusive_end=false", "null 4"),
+            ("startkey=\"a\"&startkey_docid=3&group=true", r#""a" 1, "b" 2, "c" 1"#),
+        ],
+    );
 }
 
 // spec: QUERY-3, QUERY-7
 #[test]
 fn keys_are_looked_up_in_their_order() {
-    check(&letters(), &[
-        ("keys=[\"c\",\"a\"]&limit=2", r#"5/6: "c" 6, "a" 1"#),
-        ("keys=[\"a\",\"c\"]&descending=true&limit=2", r#"0/6: "c" 6, "a" 3"#),
-        ("keys=[\"x\",\"b\",\"b\"]&skip=1", r#"4/6: "b" 5, "b" 4, "b" 5"#),
-        ("keys=[\"a\",\"b\"]&skip=4", r#"4/6: "b" 5"#),
-        ("keys=[\"x\",\"aa\"]", "3/6: "),
-        ("keys=[]", "0/6: "),
-        ("keys=[\"b\"]&skip=1", r#"4/6: "b" 5"#),
-    ]);
+    check(
+        &letters(),
+        &[
+            ("keys=[\"c\",\"a\"]&limit=2", r#"5/6: "c" 6, "a" 1"#),
+            ("keys=[\"a\",\"c\"]&descending=true&limit=2", r#"0/6: "c" 6, "a" 3"#),
+            ("keys=[\"x\",\"b\",\"b\"]&skip=1", r#"4/6: "b" 5, "b" 4, "b" 5"#),
+            ("keys=[\"a\",\"b\"]&skip=4", r#"4/6: "b" 5"#),
+            ("keys=[\"x\",\"aa\"]", "3/6: "),
+            ("keys=[]", "0/6: "),
+            ("keys=[\"b\"]&skip=1", r#"4/6: "b" 5"#),
+        ],
+    );
     let reduced = letters().reduced();
-    check(&reduced, &[
-        ("keys=[\"c\",\"x\",\"a\"]&group=true&descending=true", r#""c" 1, "a" 3"#),
-        ("keys=[\"c\",\"x\",\"a\"]&group=true&skip=1", r#""a" 3"#),
-        ("keys=[\"b\"]", "null 2"),
-        ("keys=[]&group=true", ""),
-    ]);
+    check(
+        &reduced,
+        &[
+            ("keys=[\"c\",\"x\",\"a\"]&group=true&descending=true", r#""c" 1, "a" 3"#),
+            ("keys=[\"c\",\"x\",\"a\"]&group=true&skip=1", r#""a" 3"#),
+            ("keys=[\"b\"]", "null 2"),
+            ("keys=[]&group=true", ""),
+        ],
+    );
     let reason = "`keys` is incompatible with `key`, `start_key` and `end_key`";
     assert_eq!(reduced.refusal("keys=[1,2]&group=true&key=1"), reason);
     assert_eq!(reduced.refusal("keys=1&group=true"), "`keys` must be an array of strings.");
@@ -175,16 +193,19 @@ fn keys_are_looked_up_in_their_order() {
 // spec: QUERY-8
 #[test]
 fn skip_and_limit_count_groups() {
-    check(&letters().reduced(), &[
-        ("", "null 6"),
-        ("group=true", r#""a" 3, "b" 2, "c" 1"#),
-        ("group=true&skip=1&limit=1", r#""b" 2"#),
-        ("group=true&descending=true&limit=2", r#""c" 1, "b" 2"#),
-        ("group=true&limit=0", ""),
-        ("skip=1", ""),
-        ("startkey=\"d\"", ""),
-        ("reduce=false&skip=5", r#"5/6: "c" 6"#),
-    ]);
+    check(
+        &letters().reduced(),
+        &[
+            ("", "null 6"),
+            ("group=true", r#""a" 3, "b" 2, "c" 1"#),
+            ("group=true&skip=1&limit=1", r#""b" 2"#),
+            ("group=true&descending=true&limit=2", r#""c" 1, "b" 2"#),
+            ("group=true&limit=0", ""),
+            ("skip=1", ""),
+            ("startkey=\"d\"", ""),
+            ("reduce=false&skip=5", r#"5/6: "c" 6"#),
+        ],
+    );
     check(&View::of(&[]).reduced(), &[("", ""), ("group=true", "")]);
 }
 
@@ -200,12 +221,15 @@ fn a_group_shows_the_first_key_in_the_direction_cut_to_its_level() {
         ("7", "6"),
     ]);
     let reduced = view.reduced();
-    check(&reduced, &[
-        ("group_level=1", "7 1, [1] 3, [\"e\u{301}\"] 2"),
-        ("group_level=1&descending=true", "[\"\u{e9}\"] 2, [1.0] 3, 7 1"),
-        ("group_level=2&limit=3", "7 1, [1] 1, [1,1] 1"),
-        ("group_level=9&skip=3", "[1.0,2] 1, [\"e\u{301}\",1] 1, [\"\u{e9}\",2] 1"),
-    ]);
+    check(
+        &reduced,
+        &[
+            ("group_level=1", "7 1, [1] 3, [\"e\u{301}\"] 2"),
+            ("group_level=1&descending=true", "[\"\u{e9}\"] 2, [1.0] 3, 7 1"),
+            ("group_level=2&limit=3", "7 1, [1] 1, [1,1] 1"),
+            ("group_level=9&skip=3", "[1.0,2] 1, [\"e\u{301}\",1] 1, [\"\u{e9}\",2] 1"),
+        ],
+    );
 }
 
 // spec: QUERY-4
@@ -243,11 +267,14 @@ fn parameters_that_do_not_go_together_are_refused() {
     ] {
         assert_eq!(view.refusal(query), reason);
     }
-    check(&listed, &[
-        ("group=false&group_level=0&limit=0", "0/6: "),
-        // One key has no wrong way round, whatever the ids.
-        ("key=\"b\"&startkey_docid=9&endkey_docid=1", "5/6: "),
-    ]);
+    check(
+        &listed,
+        &[
+            ("group=false&group_level=0&limit=0", "0/6: "),
+            // One key has no wrong way round, whatever the ids.
+            ("key=\"b\"&startkey_docid=9&endkey_docid=1", "5/6: "),
+        ],
+    );
 }
 
 // spec: QUERY-1, QUERY-2
@@ -274,7 +301,10 @@ fn a_value_that_its_parameter_cannot_have_is_named() {
         (("limit", ""), "Invalid value for integer: []"),
         (("limit", "1.5"), "Invalid value for integer: \"1.5\""),
         (("skip", "-1"), "Invalid value for positive integer: \"-1\""),
-        (("limit", "99999999999999999999"), "Limit is too large, must not exceed 576460752303423487"),
+        (
+            ("limit", "99999999999999999999"),
+            "Limit is too large, must not exceed 576460752303423487",
+        ),
         (("descending", "1"), "Invalid boolean parameter: \"1\""),
         (("stale", "false"), "Invalid value for `stale`."),
         (("update", "x"), "Invalid value for `update`."),
