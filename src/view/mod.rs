@@ -14,6 +14,7 @@
 pub mod builtin;
 pub mod design;
 pub mod functions;
+pub mod index;
 #[cfg(feature = "javascript")]
 pub mod javascript;
 pub mod limit;
