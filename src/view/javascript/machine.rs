@@ -121,7 +121,11 @@ impl Machine {
     /// Calls the driver's function `name`.
     ///
     /// [`Error::Function`] for what it throws, and for a limit that it reaches.
-    pub(super) fn call<R>(&self, name: &str, arguments: impl for<'js> IntoArgs<'js>) -> Result<R>
+    pub(super) fn call<R>(
+        &self,
+        name: &str,
+        arguments: impl for<'js> IntoArgs<'js>,
+    ) -> Result<R>
     where
         R: for<'js> FromJs<'js>,
     {
@@ -202,3 +206,4 @@ fn process_error(reason: String) -> Error {
 fn no_memory() -> Error {
     process_error("JavaScript does not start within its limits".to_owned())
 }
+
