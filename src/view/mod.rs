@@ -13,6 +13,7 @@
 
 pub mod builtin;
 pub mod design;
+pub mod function_reducer;
 pub mod functions;
 pub mod index;
 #[cfg(feature = "javascript")]
@@ -22,3 +23,5 @@ pub mod query;
 pub mod reducer;
 pub mod row;
 pub mod rows;
+pub mod server;
+mod wire;

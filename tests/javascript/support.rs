@@ -35,8 +35,7 @@ pub(crate) fn rows(source: &str, document: &str) -> String {
 
 pub(crate) fn shown(rows: Result<Vec<Vec<Emitted>>>) -> String {
     let list = |rows: &Vec<Emitted>| {
-        let rows: Vec<String> =
-            rows.iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let rows: Vec<String> = rows.iter().map(|(key, value)| format!("{key} {value}")).collect();
         rows.join(", ")
     };
     match rows {

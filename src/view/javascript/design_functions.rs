@@ -6,6 +6,7 @@
 use crate::error::{Error, Result};
 use crate::view::javascript::machine::{Add, Machine};
 use crate::view::javascript::{JavaScript, text};
+use crate::view::wire;
 use crate::vocabulary::Json;
 
 /// The functions of one design document, at work in one thread.
@@ -87,11 +88,11 @@ impl DesignFunctions {
     /// What the function at `path` returns for `arguments`; null for what JSON cannot hold.
     pub fn apply(&mut self, path: &[&str], arguments: &[&Json]) -> Result<Json> {
         let path: Vec<Json> = path.iter().map(|&name| Json::from(name)).collect();
-        let path = text::list_of(path.iter());
+        let path = wire::list_of(path.iter());
         if let Some(source) = self.machine.call::<Option<String>>("wanted", (path.as_str(),))? {
             self.machine.add(Add::Function(&path), &source)?;
         }
-        let arguments = text::list_of(arguments.iter().copied());
+        let arguments = wire::list_of(arguments.iter().copied());
         let value: String = self.machine.call("apply", (path, arguments))?;
         text::only_value(&value)
     }

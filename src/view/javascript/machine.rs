@@ -23,6 +23,7 @@ use super::{JavaScript, Limits};
 use crate::env::Clock;
 use crate::error::{Error, Result};
 use crate::mark;
+use crate::view::wire;
 use crate::vocabulary::Json;
 
 /// What runs around the functions.
@@ -121,11 +122,7 @@ impl Machine {
     /// Calls the driver's function `name`.
     ///
     /// [`Error::Function`] for what it throws, and for a limit that it reaches.
-    pub(super) fn call<R>(
-        &self,
-        name: &str,
-        arguments: impl for<'js> IntoArgs<'js>,
-    ) -> Result<R>
+    pub(super) fn call<R>(&self, name: &str, arguments: impl for<'js> IntoArgs<'js>) -> Result<R>
     where
         R: for<'js> FromJs<'js>,
     {
@@ -166,7 +163,7 @@ impl Machine {
         self.set_alarm();
         let explained = driver_function(ctx, "explain")
             .and_then(|explain| explain.call::<(Value<'_>,), String>((thrown,)));
-        let explained = explained.ok().and_then(|text| super::text::read(&text).ok());
+        let explained = explained.ok().and_then(|text| wire::read(&text).ok());
         match explained {
             Some(Json::Array(pair)) => match <[Json; 2]>::try_from(pair) {
                 Ok([Json::String(name), Json::String(reason)]) => Error::Function { name, reason },
@@ -206,4 +203,3 @@ fn process_error(reason: String) -> Error {
 fn no_memory() -> Error {
     process_error("JavaScript does not start within its limits".to_owned())
 }
-

@@ -25,6 +25,7 @@ use crate::env::{Clock, RealClock};
 use crate::error::{Error, Result};
 use crate::view::design::{DesignDoc, Reduce};
 use crate::view::functions::{Emitted, Language, ReducedRow, Runner, Sources};
+use crate::view::wire::list_of;
 use crate::vocabulary::Json;
 use machine::{Add, Machine};
 
@@ -170,7 +171,7 @@ impl Runner for JavaScriptRunner {
     }
 
     fn rereduce(&mut self, number: usize, values: &[Json]) -> Result<Json> {
-        let values = text::list_of(values.iter());
+        let values = list_of(values.iter());
         let value: String = self.machine.call("rereduce", (number, values))?;
         text::only_value(&value)
     }
