@@ -142,10 +142,10 @@ fn check(
         return if draft.deleted { Ok(()) } else { check_design(node, json) };
     }
     if validators.is_none() {
-        *validators = Some(Validators::of(node, open)?);
+        *validators = Some(Validators::of(open)?);
     }
     match validators {
-        Some(validators) => validators.check(open, id, draft, json),
+        Some(validators) => validators.check(node, open, id, draft, json),
         None => Ok(()),
     }
 }

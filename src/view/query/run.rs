@@ -295,7 +295,7 @@ impl Answer<'_, '_> {
             self.skip -= 1;
             return Ok(ControlFlow::Continue(()));
         }
-        let value = reducer.show(&self.rows.reduce(range)?)?;
+        let value = reducer.show(&self.rows.reduce_towards(range, self.query.direction())?)?;
         self.left -= 1;
         (self.visit)(QueryRow::Group { key, value })
     }
