@@ -18,6 +18,7 @@
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
 //! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
 //! | [`view`] | rows of views; CouchDB's built-in reducers |
+//! | [`http`] | CouchDB's HTTP interface as a function of a request |
 //!
 //! ```text
 //!   Database ──┐                       one commit, one flush

@@ -84,7 +84,7 @@ pub(crate) const ASKED: [(&str, &str, &str, &str); 9] = [
         "",
         concat!(
             r#"200 {"total_rows":3,"offset":null,"rows":["#,
-            r#"{"id":"c","key":"c","value":{"rev":"1-02ae2dbb0ec97bab4e2a0a7ca6a2d87b","#,
+            r#"{"id":"c","key":"c","value":{"rev":"1-54c2ea9f44fae202ba04f1f993315237","#,
             r#""deleted":true}},{"key":"z","error":"not_found"}]}"#
         ),
     ),

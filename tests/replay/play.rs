@@ -12,7 +12,7 @@ use rereduce::view::javascript::{JavaScript, Limits};
 use rereduce::vocabulary::Json;
 use serde_json::Value;
 
-use crate::compare::{differences, resolve};
+use super::compare::{differences, resolve};
 
 /// How a replay went.
 #[derive(Debug, Default)]

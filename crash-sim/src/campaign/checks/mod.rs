@@ -13,6 +13,7 @@ mod files;
 mod handles;
 mod histories;
 mod kinds;
+mod queries;
 mod recorded;
 mod reductions;
 mod texts;
@@ -82,6 +83,8 @@ pub(super) const CHECKS: &[Check] = &[
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
     check("reductions", "reductions", reductions::reductions),
+    check("queries", "queries", queries::equal_folds),
+    check("requests", "tests/replay", queries::requests),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
