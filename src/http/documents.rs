@@ -123,7 +123,7 @@ pub(super) fn write_one(
     };
     let reply = replies.into_iter().next();
     // One edit has one reply.
-    reply.unwrap_or_else(|| Err(Error::Cancelled { operation: "write" })).map_err(Refusal::from)
+    reply.unwrap_or(Err(Error::Cancelled { operation: "write" })).map_err(Refusal::from)
 }
 
 /// Whether a document may be written, as far as design documents decide.

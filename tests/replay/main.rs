@@ -16,6 +16,7 @@ mod compare;
 mod orders;
 mod planted;
 mod play;
+mod rust;
 
 use std::path::{Path, PathBuf};
 

@@ -91,7 +91,7 @@ pub(super) fn equal_folds(context: &Context) -> Outcome {
     for _ in 0..TREES {
         let count = random.below(30);
         let mut rows: Vec<Row> = (0..count).map(|_| row(&mut random)).collect();
-        rows.sort_by(|one, two| order(one, two));
+        rows.sort_by(order);
         rows.dedup_by(|one, two| order(one, two).is_eq());
         for _ in 0..QUERIES {
             let reduces = random.below(2) == 0;
