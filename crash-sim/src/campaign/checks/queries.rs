@@ -107,7 +107,20 @@ pub(super) fn equal_folds(context: &Context) -> Outcome {
             expect(same, format!("{query} of {rows:?}:\n  {told}\n  {expected:?}"))?;
         }
     }
-    refused_designs()
+    refused_designs()?;
+    parameters_are_read()
+}
+
+/// Values that are read or refused, and which of two holds.
+fn parameters_are_read() -> Outcome {
+    let refused = ["skip=-1", "limit=-7", "limit=x", "group=1", "key=a", "stale=no"];
+    for query in refused {
+        expect(ViewQuery::read(pairs(query), None).is_err(), format!("{query} is read"))?;
+    }
+    let body = json(r#"{"limit":1,"skip":99999999999999999999,"descending":"TRUE"}"#);
+    let query = ViewQuery::read(pairs("limit=5&limit=6"), Some(&body))?;
+    let told = (query.limit, query.skip, query.descending);
+    expect(told == (Some(6), u64::MAX, true), format!("{told:?}"))
 }
 
 fn row(random: &mut Random) -> Row {
