@@ -190,8 +190,12 @@ impl Answer<'_, '_> {
             Bound::Included(edge) | Bound::Excluded(edge) => self.rows.rows_before(edge),
             Bound::Unbounded => Ok(unbounded),
         };
-        let low = rank(&range.start, 0)?;
-        Ok((low, rank(&range.end, self.rows.total_rows())?.max(low)))
+        let (low, high) = (rank(&range.start, 0)?, rank(&range.end, self.rows.total_rows())?);
+        // Edges that cross leave nothing, at the place where the query would begin.
+        Ok(match self.query.direction() {
+            Direction::Ascending => (low, high.max(low)),
+            Direction::Descending => (low.min(high), high),
+        })
     }
 
     /// Lists rows.

@@ -273,6 +273,7 @@ fn parameters_that_do_not_go_together_are_refused() {
             ("group=false&group_level=0&limit=0", "0/6: "),
             // One key has no wrong way round, whatever the ids.
             ("key=\"b\"&startkey_docid=9&endkey_docid=1", "5/6: "),
+            ("key=\"b\"&startkey_docid=1&descending=true&inclusive_end=false", "3/6: "),
         ],
     );
 }
