@@ -137,6 +137,15 @@ fn order(one: &Row, two: &Row) -> Ordering {
 
 /// A query as the text behind a question mark, not escaped.
 fn query(random: &mut Random) -> String {
+    if random.below(6) == 0 {
+        // Lists of keys come with few other parameters, or they are refused.
+        let keys = Json::Array((0..2 + random.below(3)).map(|_| key(random)).collect());
+        let [group, descending] = [random.below(2) == 0, random.below(2) == 0];
+        let (skip, limit) = (random.below(3), random.below(5));
+        return format!(
+            "keys={keys}&group={group}&descending={descending}&skip={skip}&limit={limit}"
+        );
+    }
     let mut parts: Vec<String> = Vec::new();
     for name in [
         "startkey",
