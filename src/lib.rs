@@ -19,6 +19,7 @@
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
 //! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
 //! | [`view`] | design documents, indexes that follow their database, CouchDB's reducers |
+//! | [`http`] | CouchDB's HTTP interface as a function of a request |
 //!
 //! ```text
 //!   Database ──┐                       one commit, one flush
@@ -60,6 +61,8 @@ pub mod doc;
 pub mod db;
 
 pub mod view;
+
+pub mod http;
 
 pub use error::{Corruption, Error, ErrorClass, Result};
 

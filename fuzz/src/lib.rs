@@ -6,6 +6,8 @@
 //! Invariant: a target never panics, never loops, and never allocates more than the size of its
 //! input plus a constant, whatever the input is.
 
+mod query;
+
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -29,11 +31,13 @@ use rereduce_model::{
     KvEngine, KvHandle, KvHistory, check_kv_history, compare_raw, compare_unicode,
 };
 
+pub use query::query;
+
 /// A target: a function of its input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of `NAME` is in `fuzz/corpus/NAME`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("chunk", chunk),
     ("database", database),
     ("file", file),
@@ -41,6 +45,7 @@ pub const TARGETS: [(&str, Target); 8] = [
     ("json", json),
     ("node", node),
     ("operations", operations),
+    ("query", query),
     ("sort_key", sort_key),
 ];
 

@@ -68,7 +68,7 @@ fn no_target_panics_or_takes_more_memory_than_its_input_is_worth() {
     for (name, target) in TARGETS {
         let mutations = match name {
             "operations" => HISTORIES,
-            "database" | "sort_key" => DATABASES,
+            "database" | "query" | "sort_key" => DATABASES,
             _ => MUTATIONS,
         };
         let mut count = 0;

@@ -19,6 +19,7 @@ pub mod index;
 #[cfg(feature = "javascript")]
 pub mod javascript;
 pub mod limit;
+pub mod query;
 pub mod reducer;
 pub mod row;
 pub mod rows;

@@ -3,11 +3,13 @@
 //! Invariant: keys are those of [`RowPlace`](super::row::RowPlace), values those of
 //! [`ViewRow`](super::row::ViewRow), and everything that one source answers is of one state.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::btree::{NodeSource, Shape, Tree, VisitGroup};
 use crate::collate::Collation;
-use crate::error::Result;
+use crate::error::{Corruption, Error, Result};
 use crate::view::reducer::ViewReducer;
 use crate::vocabulary::{Direction, KeyRange};
 
@@ -50,6 +52,13 @@ pub trait ViewRows {
     /// What the rows of `range` reduce to, as stored. Reads at most two nodes a level.
     fn reduce(&self, range: &KeyRange) -> Result<Vec<u8>>;
 
+    /// What the rows of `range` reduce to in a query of this direction: functions are handed rows
+    /// against it. The same as [`ViewRows::reduce`] for every other reducer.
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        let _ = direction;
+        self.reduce(range)
+    }
+
     /// The groups of the rows of `range`, in `direction`; `cut` says how many bytes of a place
     /// name its group. Visits the place of each group's first row in that direction and the
     /// group's stored reduction. Reads at most three nodes a level and group.
@@ -60,6 +69,12 @@ pub trait ViewRows {
         cut: &dyn Fn(&[u8]) -> usize,
         visit: &mut VisitGroup<'_>,
     ) -> Result<()>;
+
+    /// The error that the bytes of the row at `place` are not `expected`. A source that knows its
+    /// file names it.
+    fn damage(&self, place: &[u8], expected: &str) -> Error {
+        Corruption::new("the index", 0, expected, place.escape_ascii().to_string()).into()
+    }
 }
 
 /// The rows of a view in a B+tree.
@@ -88,6 +103,20 @@ pub struct TreeRows<'a> {
     pub collation: Collation,
     /// How the rows are reduced.
     pub reducer: &'a ViewReducer,
+}
+
+impl TreeRows<'_> {
+    /// How partial nodes are reduced in a query of this direction.
+    fn shape_towards(&self, direction: Direction) -> Cow<'_, Shape> {
+        let ViewReducer::Some(reducer) = self.reducer else { return Cow::Borrowed(self.shape) };
+        match reducer.towards(direction) {
+            None => Cow::Borrowed(self.shape),
+            Some(reducer) => Cow::Owned(Shape {
+                options: self.shape.options.clone(),
+                reducer: Arc::new(ViewReducer::Some(reducer)),
+            }),
+        }
+    }
 }
 
 impl ViewRows for TreeRows<'_> {
@@ -131,6 +160,10 @@ impl ViewRows for TreeRows<'_> {
         self.tree.reduce(self.nodes, self.shape, range)
     }
 
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        self.tree.reduce(self.nodes, &self.shape_towards(direction), range)
+    }
+
     fn groups(
         &self,
         range: &KeyRange,
@@ -138,6 +171,7 @@ impl ViewRows for TreeRows<'_> {
         cut: &dyn Fn(&[u8]) -> usize,
         visit: &mut VisitGroup<'_>,
     ) -> Result<()> {
-        self.tree.groups(self.nodes, self.shape, range, direction, cut, visit)
+        let shape = self.shape_towards(direction);
+        self.tree.groups(self.nodes, &shape, range, direction, cut, visit)
     }
 }

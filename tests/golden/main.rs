@@ -19,6 +19,7 @@ mod documents;
 mod draw;
 mod files;
 mod script;
+mod views;
 
 use script::{Layer, run_all};
 
@@ -37,12 +38,13 @@ fn planted(bug: &'static str, layer: NewLayer, directories: &[&str]) {
 
 /// Everything that differs in any layer; `cargo oracle planted` asks this.
 pub(crate) fn differences_in_all() -> Vec<String> {
-    let layers: [(&str, NewLayer); 5] = [
+    let layers: [(&str, NewLayer); 6] = [
         ("file", files::layer),
         ("btree", btree::layer),
         ("store", files::layer),
         ("documents", documents::layer),
         ("database", database::layer),
+        ("views", views::layer),
     ];
     layers.into_iter().flat_map(|(directory, layer)| run_all(directory, layer, false)).collect()
 }
@@ -76,6 +78,11 @@ fn documents_answer_as_their_scripts_say() {
 #[test]
 fn the_database_answers_as_its_scripts_say() {
     check("database", database::layer);
+}
+
+#[test]
+fn views_answer_as_their_scripts_say() {
+    check("views", views::layer);
 }
 
 #[test]
@@ -133,5 +140,15 @@ fn planted_bugs_change_the_answers() {
         "setting-without-sequence",
     ] {
         planted(bug, database::layer, &["database"]);
+    }
+    for bug in [
+        "docid-bounds-ignored",
+        "end-always-included",
+        "group-key-not-cut",
+        "links-not-followed",
+        "nothing-reduces-to-a-row",
+        "offset-without-skip",
+    ] {
+        planted(bug, views::layer, &["views"]);
     }
 }

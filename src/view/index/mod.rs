@@ -141,8 +141,6 @@ impl Views {
     /// signature, which is made if there is none. Opens no file and compiles nothing.
     ///
     /// If there is a handle already it keeps the language that it was made with.
-    ///
-    /// Errors: as [`Language`] says where it has no reducer.
     pub fn index(&self, design: &DesignDoc, language: &Arc<dyn Language>) -> Result<Arc<Index>> {
         let signature = design.signature();
         let mut indexes = locked(&self.indexes);

@@ -11,7 +11,7 @@ use super::roots::IndexRoots;
 use crate::btree::{CachedNodes, NodeCache, Shape, Tree, VisitGroup};
 use crate::collate::Collation;
 use crate::db::DbSnapshot;
-use crate::error::{Error, Result};
+use crate::error::{Corruption, Error, Result};
 use crate::file::{ChunkSource, MemoryChunks};
 use crate::mark;
 use crate::store::committed::{Committed, Roots as _};
@@ -242,6 +242,10 @@ impl ViewRows for ViewSnapshot {
         self.read(|rows| rows.reduce(range))
     }
 
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        self.read(|rows| rows.reduce_towards(range, direction))
+    }
+
     fn groups(
         &self,
         range: &KeyRange,
@@ -250,5 +254,12 @@ impl ViewRows for ViewSnapshot {
         visit: &mut VisitGroup<'_>,
     ) -> Result<()> {
         self.read(|rows| rows.groups(range, direction, cut, visit))
+    }
+
+    fn damage(&self, place: &[u8], expected: &str) -> Error {
+        let (damage, got) = (&self.held.damage, place.escape_ascii().to_string());
+        let error = Corruption::new(&damage.path, 0, expected, got).into();
+        damage.report(&error);
+        error
     }
 }

@@ -14,6 +14,7 @@ mod handles;
 mod histories;
 mod javascript;
 mod kinds;
+mod queries;
 mod recorded;
 mod reductions;
 mod texts;
@@ -86,6 +87,8 @@ pub(super) const CHECKS: &[Check] = &[
     check("reductions", "reductions", reductions::reductions),
     check("javascript", "tests/javascript", javascript::functions),
     check("views", "views", views::follow_their_database),
+    check("queries", "queries", queries::equal_folds),
+    check("requests", "tests/replay", queries::requests),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
