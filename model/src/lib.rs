@@ -4,6 +4,7 @@
 //!   vocabulary (KvOp, DbOp)  ──>  generate_*   histories from seeds, bytes, quickcheck, proptest
 //!   kv, db, revtree          the model's states: maps, lists of commits, sets of paths
 //!   collate                  the order of a view's keys
+//!   views, views_reduce      the rows of views, queries, built-in reducers
 //!   check_*                  play a history against an engine and the model, compare, shrink
 //! ```
 //!
@@ -96,6 +97,8 @@ mod kv;
 mod resolve;
 pub mod revtree;
 mod verdict;
+mod views;
+mod views_reduce;
 
 pub use check_db::{
     DbAttachment, DbChange, DbDocument, DbEdit, DbEngine, DbHandle, DbReplica, DbView, DbWanted,
@@ -116,3 +119,5 @@ pub use generator::Generator;
 pub use kv::{KvModel, Reduced, Rows};
 pub use resolve::{body_text, content, replica_path, resolve};
 pub use verdict::{CheckConfig, Report, Violation};
+pub use views::{Emits, KeyOrder, ModelRow, ModelView, ViewBound, ViewQuery};
+pub use views_reduce::{ModelReducer, Unfit, without_reason};

@@ -16,6 +16,7 @@ mod model;
 mod nested;
 mod planted;
 mod protocols;
+mod reduce;
 mod replay;
 mod report;
 mod revtree;
@@ -133,6 +134,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "the keys of views: laws of order on all triples of 220 values, against the model",
         in_ci: true,
         run: collate::run,
+    },
+    Campaign {
+        name: "reduce",
+        about: "reductions by an index, by a fold over the rows and by the model",
+        in_ci: true,
+        run: reduce::run,
     },
     Campaign {
         name: "planted",
