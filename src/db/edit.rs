@@ -139,8 +139,9 @@ pub(crate) fn run(
     let replies: Result<Vec<Reply>> =
         group.iter().map(|request| editing.request(request)).collect();
     let replies = replies?;
-    let roots = editing.finish()?;
+    let mut roots = editing.finish()?;
     let changed = roots != before.roots || mark::planted("rejected-group-commits");
+    roots.timelines.enter(db.timeline(), before.number() + 1);
     Ok((changed.then_some(roots), replies))
 }
 

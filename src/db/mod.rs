@@ -10,7 +10,8 @@
 //! Rooms: `record` (stored forms), `roots` (what a commit says), `load` (reading them), `edit`
 //! (what a group of requests does), `prepare` (what need not wait for a group), `attach`
 //! (attachments on their way in), `snapshot` and `content` (reading), `changes` (the feed),
-//! `compact`, `check`, `chunks` (what of the file a commit uses).
+//! `compact`, `check`, `chunks` (what of the file a commit uses), `timeline` (which states a
+//! database descends from).
 //!
 //! Invariant: every document has exactly one entry in by_id and one in by_seq, they agree about
 //! its leaves, and no sequence is above the update sequence.
@@ -27,10 +28,12 @@ mod prepare;
 mod record;
 mod roots;
 mod snapshot;
+mod timeline;
 
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use attach::{Upload, Uploaded};
 pub use changes::{Change, Changes, ChangesOptions};
@@ -40,6 +43,7 @@ pub use content::AttachmentContent;
 pub use edit::{DocEdit, Purged};
 pub use roots::DocCounts;
 pub use snapshot::{CommitInfo, DbInfo, DbSnapshot, DocSummary, LocalDocument};
+pub use timeline::{Standing, TIMELINES_MAX};
 
 use crate::btree::{NodeCache, Shape, TreeOptions};
 use crate::commit_queue::CommitQueue;
@@ -139,6 +143,8 @@ pub struct Database {
     queue: CommitQueue<Request, Result<Reply>>,
     shapes: Arc<Shapes>,
     options: DatabaseOptions,
+    /// What the commits of this handle are recognised by.
+    timeline: AtomicU64,
 }
 
 impl Database {
@@ -168,11 +174,14 @@ impl Database {
     ) -> Result<Database> {
         let DatabaseOptions { create, protocol, cache_bytes, .. } = options;
         let open_options = OpenOptions { access, create, protocol, cache_bytes };
+        let file = CommittedFile::open(env, path, open_options)?;
+        let timeline = if access == Access::Write { file.random()? } else { 0 };
         Ok(Database {
-            file: CommittedFile::open(env, path, open_options)?,
+            file,
             queue: CommitQueue::new(),
             shapes: Arc::new(Shapes::new(&options.tree)),
             options,
+            timeline: AtomicU64::new(timeline),
         })
     }
 
@@ -322,6 +331,11 @@ impl Database {
         self.file.append(work)
     }
 
+    /// What the commits of this handle are recognised by.
+    fn timeline(&self) -> u64 {
+        self.timeline.load(Ordering::Acquire)
+    }
+
     fn poisoned(&self) -> Error {
         Error::Poisoned { path: self.file.path().to_path_buf() }
     }
@@ -360,7 +374,13 @@ impl Database {
     /// After a failed write: recovers in place and takes writes again. The failed commit is there
     /// whole or not at all.
     pub fn reopen(&self) -> Result<RecoveryReport> {
-        self.queue.revive(|| self.file.reopen())
+        self.queue.revive(|| {
+            // The commit that failed may be there or not; those that follow go another way.
+            if !mark::planted("timeline-goes-on-after-reopen") {
+                self.timeline.store(self.file.random()?, Ordering::Release);
+            }
+            self.file.reopen()
+        })
     }
 
     /// What the last recovery of this handle decided.

@@ -8,6 +8,7 @@ use crate::reduce::{Reducer, Row};
 use crate::store::committed::Roots;
 
 use super::record::take_summary;
+use super::timeline::Timelines;
 
 /// CouchDB's default for how many revisions of a branch are remembered.
 pub(crate) const REVS_LIMIT: u32 = 1000;
@@ -26,6 +27,7 @@ pub(crate) struct DbRoots {
     pub(crate) purge_seq: u64,
     pub(crate) revs_limit: u32,
     pub(crate) purge_infos_limit: u64,
+    pub(crate) timelines: Timelines,
 }
 
 impl Roots for DbRoots {
@@ -39,6 +41,7 @@ impl Roots for DbRoots {
             purge_seq: 0,
             revs_limit: REVS_LIMIT,
             purge_infos_limit: PURGE_INFOS_LIMIT,
+            timelines: Timelines::default(),
         }
     }
 
@@ -50,6 +53,7 @@ impl Roots for DbRoots {
         for tree in [&self.by_id, &self.by_seq, &self.local, &self.purges] {
             tree.encode(out);
         }
+        self.timelines.encode(out);
     }
 
     fn lie_before(&self, offset: u64) -> bool {
@@ -72,6 +76,7 @@ impl Roots for DbRoots {
             purge_seq,
             revs_limit,
             purge_infos_limit,
+            timelines: Timelines::decode(reader)?,
         })
     }
 }

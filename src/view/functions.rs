@@ -73,6 +73,13 @@ pub struct Sources {
 }
 
 /// What can run functions that are written in one language.
+///
+/// ```
+/// use rereduce::view::functions::{Language, Sources};
+/// fn compiles(language: &dyn Language, map: &str) -> bool {
+///     language.start(&Sources { maps: vec![map.to_owned()], ..Sources::default() }).is_ok()
+/// }
+/// ```
 pub trait Language: Send + Sync {
     /// Compiles `sources` for one thread.
     ///
@@ -82,6 +89,15 @@ pub trait Language: Send + Sync {
 }
 
 /// Functions at work in one thread.
+///
+/// ```
+/// use rereduce::Result;
+/// use rereduce::view::functions::Runner;
+/// use rereduce::vocabulary::Json;
+/// fn emits_nothing(runner: &mut dyn Runner, document: &Json) -> Result<bool> {
+///     Ok(runner.map(document)?.iter().all(Vec::is_empty))
+/// }
+/// ```
 pub trait Runner: Send {
     /// The rows that each map function emits for `document`, in the order of the functions. One
     /// that throws has no rows.

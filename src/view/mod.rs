@@ -15,6 +15,7 @@ pub mod builtin;
 pub mod design;
 pub mod functions;
 pub mod limit;
+pub mod query;
 pub mod reducer;
 pub mod row;
 pub mod rows;

@@ -7,3 +7,4 @@ mod recordings;
 mod replay;
 mod requirements;
 mod support;
+mod timelines;

@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 
 use rereduce::Error;
 use rereduce::codec::Reader;
-use rereduce::db::{Database, DatabaseOptions, DocEdit};
+use rereduce::db::{Database, DatabaseOptions, DocEdit, Standing};
 use rereduce::doc::{RevData, RevTree};
 use rereduce::vocabulary::{Direction, Rev, RevId, RevPath};
 
-use super::{Outcome, disk, expect, open_database};
+use super::{Outcome, disk, environment, expect, open_database};
 use crate::campaign::Context;
 use crate::disk::SimDisk;
 use crate::image::Image;
@@ -21,6 +21,7 @@ pub(super) fn obey_their_rules(context: &Context) -> Outcome {
     local_documents_count_for_themselves(context)?;
     missing_revisions_are_those_nobody_knows(context)?;
     damage_in_an_attachment_is_reported(context)?;
+    pasts_are_recognised(context)?;
     leaves_have_data()
 }
 
@@ -150,6 +151,36 @@ fn damage_in_an_attachment_is_reported(context: &Context) -> Outcome {
     let checked = db.snapshot()?.check();
     let sound = checked.is_ok_and(|checked| checked.is_sound());
     expect(!sound, "a rotten attachment counts as sound")
+}
+
+/// A copy of commit 1 goes another way: it has what both share, and nothing else of the first.
+fn pasts_are_recognised(context: &Context) -> Outcome {
+    let disk = disk();
+    let db = open_database(&disk, context, DatabaseOptions::default())?;
+    edit(&db, "a", "{}")?;
+    let shared = db.snapshot()?.standing();
+    let copy = disk.bytes(DATABASE.as_ref()).unwrap_or_default();
+    edit(&db, "b", "{}")?;
+    let lost = db.snapshot()?.standing();
+    let copy = SimDisk::open_image(&Image::of_files([(DATABASE, &copy[..])]));
+    let open = |disk, seed| {
+        Database::open(environment(disk, seed), DATABASE.as_ref(), DatabaseOptions::default())
+    };
+    let other = open(&copy, context.seed ^ 1)?;
+    edit(&other, "c", "{}")?;
+    edit(&other, "d", "{}")?;
+    other.compact(&mut || ControlFlow::Continue(()))?;
+    let here = other.snapshot()?;
+    expect(here.has(&shared) && !here.has(&lost), "a copy took the original's future for its own")?;
+    let before = here.standing();
+    other.reopen()?;
+    edit(&other, "e", "{}")?;
+    let after = other.snapshot()?.standing();
+    expect(after.timeline != before.timeline, "a recovery in place went on as before")?;
+    let stranger = open(&self::disk(), context.seed ^ 2)?;
+    edit(&stranger, "a", "{}")?;
+    let nothing = Standing { timeline: 0, commit: 0, ..shared };
+    expect(!stranger.snapshot()?.has(&nothing), "one database is taken for another")
 }
 
 /// Data of a revision: a number.

@@ -104,6 +104,10 @@ fn equal(nodes: &CachedNodes<'_>, shape: &Shape, tree: &Tree, map: &Map) -> Outc
     expect(found == expected, format!("looked up {found:?}"))?;
     for key in &keys {
         expect(tree.get(nodes, key)?.as_ref() == map.get(key), format!("get {key:?}"))?;
+        let before = map.range(..key.clone()).count();
+        expect(tree.rows_before(nodes, key)? == before as u64, format!("rows before {key:?}"))?;
+        let found = tree.key_at(nodes, before as u64)?;
+        expect(found.as_ref() == map.keys().nth(before), format!("key at {before}"))?;
     }
     for start in 0..=KEYS {
         for end in start..=KEYS {
