@@ -53,7 +53,7 @@ pub struct ViewQuery {
     pub end: Option<ViewBound>,
     /// Whether the rows at the end are part of the range.
     pub inclusive_end: bool,
-    /// The rows of these keys, in this order, instead of a range.
+    /// The rows of these keys, in this order, instead of a range. Each is a group of its own.
     pub keys: Option<Vec<Json>>,
     /// The order of the rows.
     pub direction: Direction,
@@ -111,6 +111,24 @@ impl ModelView {
         &self.rows
     }
 
+    /// Whether the ends of the query's range are the wrong way round, so that it is refused. A
+    /// range of one key never is.
+    // spec: MODEL-14
+    pub fn refuses(&self, query: &ViewQuery) -> bool {
+        let (Some((start, start_id)), Some((end, end_id))) = (&query.start, &query.end) else {
+            return false;
+        };
+        let ascending = query.direction == Direction::Ascending;
+        let ids = match (start_id, end_id) {
+            (Some(start), Some(end)) => start.cmp(end),
+            // All documents of a key lie between its ends.
+            _ if ascending => Ordering::Less,
+            _ => Ordering::Greater,
+        };
+        let order = (self.order)(start, end).then(ids);
+        start != end && if ascending { order.is_ge() } else { order.is_lt() }
+    }
+
     /// The rows that a query without a reducer shows.
     pub fn rows_of(&self, query: &ViewQuery) -> Vec<&ModelRow> {
         let mut ranges = self.ranges(query);
@@ -132,14 +150,17 @@ impl ModelView {
         reduce: &dyn Fn(&[&ModelRow]) -> Result<Json, Unfit>,
     ) -> Result<Vec<(Json, Json)>, Unfit> {
         let ranges = self.ranges(query).into_iter();
-        let groups = ranges.flat_map(|rows| self.grouped(rows, query.group_level));
+        let groups: Vec<(Json, Vec<&ModelRow>)> = match &query.keys {
+            Some(keys) => keys.iter().cloned().zip(ranges).filter(|it| !it.1.is_empty()).collect(),
+            None => ranges.flat_map(|rows| self.grouped(rows, query.group_level)).collect(),
+        };
         let reduced = |(key, mut rows): (Json, Vec<&ModelRow>)| {
             if query.direction == Direction::Descending {
                 rows.reverse();
             }
             Ok((key, reduce(&rows)?))
         };
-        part(groups, query).map(reduced).collect()
+        part(groups.into_iter(), query).map(reduced).collect()
     }
 
     /// Rows that follow one another and whose keys, cut to `level`, are equal.
@@ -161,31 +182,38 @@ impl ModelView {
         groups
     }
 
-    /// The rows of the range, or of each key, in the query's direction.
+    /// The rows of the range, or of each key as a range of its own, in the query's direction.
     fn ranges(&self, query: &ViewQuery) -> Vec<Vec<&ModelRow>> {
-        let ascending = query.direction == Direction::Ascending;
-        let chosen = |inside: &dyn Fn(&ModelRow) -> bool| {
-            let mut rows: Vec<&ModelRow> = self.rows.iter().filter(|row| inside(row)).collect();
-            if !ascending {
-                rows.reverse();
-            }
-            rows
-        };
-        if let Some(keys) = &query.keys {
-            let of = |key| chosen(&|row: &ModelRow| (self.order)(&row.key, key).is_eq());
-            return keys.iter().map(of).collect();
+        let at = |key: &Json| Some((key.clone(), None));
+        match &query.keys {
+            None => vec![self.range(query, &query.start, &query.end)],
+            Some(keys) => keys.iter().map(|key| self.range(query, &at(key), &at(key))).collect(),
         }
+    }
+
+    fn range(
+        &self,
+        query: &ViewQuery,
+        start: &Option<ViewBound>,
+        end: &Option<ViewBound>,
+    ) -> Vec<&ModelRow> {
+        let ascending = query.direction == Direction::Ascending;
         // How a row stands to a bound, as one meets them on the way.
         let met = |row: &ModelRow, (key, id): &ViewBound| {
             let by_id = || id.as_ref().map_or(Ordering::Equal, |id| row.id.cmp(id));
             let order = (self.order)(&row.key, key).then_with(by_id);
             if ascending { order } else { order.reverse() }
         };
-        vec![chosen(&|row| {
-            let begun = query.start.as_ref().is_none_or(|start| met(row, start).is_ge());
-            let at_end = query.end.as_ref().map_or(Ordering::Less, |end| met(row, end));
+        let inside = |row: &&ModelRow| {
+            let begun = start.as_ref().is_none_or(|start| met(row, start).is_ge());
+            let at_end = end.as_ref().map_or(Ordering::Less, |end| met(row, end));
             begun && (at_end.is_lt() || query.inclusive_end && at_end.is_eq())
-        })]
+        };
+        let mut rows: Vec<&ModelRow> = self.rows.iter().filter(inside).collect();
+        if !ascending {
+            rows.reverse();
+        }
+        rows
     }
 }
 

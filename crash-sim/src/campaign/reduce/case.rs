@@ -126,7 +126,9 @@ impl Case {
         but(&|case| case.query.direction = Direction::Ascending);
         but(&|case| case.query.skip = 0);
         but(&|case| case.query.limit = None);
-        but(&|case| case.query.group_level = 0);
+        if self.query.keys.is_none() {
+            but(&|case| case.query.group_level = 0);
+        }
         but(&|case| case.kept.order = 0);
         but(&|case| case.kept.fan_out = 2);
         but(&|case| case.kept.collation = Collation::Unicode);

@@ -11,8 +11,10 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
+use rereduce::Error;
 use rereduce::collate::{Collation, next_sibling};
 use rereduce::reduce::Reducer;
+use rereduce::view::query::{self, QueryHeader, QueryRow};
 use rereduce::view::reducer::ViewReducer;
 use rereduce::view::row::{RowPlace, ViewRow};
 use rereduce::view::rows::ViewRows;
@@ -92,38 +94,85 @@ impl ThreeWays {
     }
 
     fn check_rows(&self, index: &dyn ViewRows, query: &ViewQuery) -> Result<(), String> {
-        let mut ranges = self.ranges(query);
-        if query.direction == Direction::Descending {
-            ranges.reverse();
-        }
-        let mut found = Vec::new();
-        for range in &ranges {
-            let mut row = |place: &[u8], stored: &[u8]| {
-                found.push((place.to_vec(), stored.to_vec()));
-                Ok(ControlFlow::Continue(()))
-            };
-            index.scan(range, query.direction, &mut row).map_err(|error| error.to_string())?;
-            if let Bound::Included(place) | Bound::Excluded(place) = &range.start {
-                let before = index.rows_before(place).map_err(|error| error.to_string())?;
-                let counted = self.stored.keys().filter(|key| *key < place).count();
-                same("rows before the range", &before, &(counted as u64))?;
+        let (mut found, parse) = (Vec::new(), |text: &[u8]| Json::parse(text));
+        let plain = ViewQuery { group_level: 0, ..query.clone() };
+        let asked = query::ViewQuery { reduce: Some(false), ..asked(&plain) };
+        let answer = query::run(index, None, &asked, &mut |row| {
+            if let QueryRow::Row { id, key, value, .. } = row {
+                found.push(ModelRow { key: parse(key)?, id: id.to_owned(), value: parse(value)? });
             }
-        }
-        let part = found.iter().skip(query.skip).take(query.limit.unwrap_or(usize::MAX));
-        let rows = part.map(|(place, stored)| self.row(place, stored));
-        let rows: Vec<ModelRow> = rows.collect::<Result<_, String>>()?;
+            Ok(ControlFlow::Continue(()))
+        });
+        let Some(header) = self.accepted(query, answer)? else { return Ok(()) };
         let expected = self.model.rows_of(query);
-        match rows.iter().eq(expected.iter().copied()) {
+        if !found.iter().eq(expected.iter().copied()) {
+            return Err(format!("rows: found {found:?}, the model says {expected:?}"));
+        }
+        let QueryHeader::Rows { total_rows, offset } = header else {
+            return Err("rows have numbers".to_owned());
+        };
+        let all = self.model.rows();
+        let total = all.len() as u64;
+        match total_rows == total {
+            true => {}
+            false => return Err(format!("{total_rows} rows, the model has {total}")),
+        }
+        // The rows before the first one that is shown; of several keys each has its own.
+        let first = expected.first().filter(|_| query.keys.is_none());
+        let place = first.and_then(|first| all.iter().position(|row| std::ptr::eq(row, *first)));
+        let before = place.map(|place| match query.direction {
+            Direction::Ascending => place as u64,
+            Direction::Descending => total - 1 - place as u64,
+        });
+        match before.is_none_or(|before| before == offset) {
             true => Ok(()),
-            false => Err(format!("rows: found {rows:?}, the model says {expected:?}")),
+            false => Err(format!("offset {offset}, the model says {before:?}")),
+        }
+    }
+
+    /// What was answered; nothing if the model refuses the query, too.
+    fn accepted<T>(
+        &self,
+        query: &ViewQuery,
+        answer: rereduce::Result<T>,
+    ) -> Result<Option<T>, String> {
+        match (answer, self.model.refuses(query)) {
+            (Ok(answer), false) => Ok(Some(answer)),
+            (Err(Error::InvalidQuery { .. }), true) => Ok(None),
+            (Ok(_), true) => Err("an impossible range was not refused".to_owned()),
+            (Err(error), _) => Err(format!("the query failed: {error}")),
         }
     }
 
     fn check_groups(&self, index: &dyn ViewRows, query: &ViewQuery) -> Result<(), String> {
-        let ranges = self.ranges(query);
+        self.check_stored_groups(index, query)?;
+        let mut shown = Vec::new();
+        let answer = query::run(index, None, &asked(query), &mut |row| {
+            if let QueryRow::Group { key, value } = row {
+                shown.push((key, value));
+            }
+            Ok(ControlFlow::Continue(()))
+        });
+        let Some(_) = self.accepted(query, answer)? else { return Ok(()) };
+        let name = &*self.kept.reducer;
+        let expected = self.model.groups_of(query, &|rows| reducers::model(name, rows));
+        let expected = expected.map_err(|_| "the model has no such reduction".to_owned())?;
+        let agree = shown.len() == expected.len()
+            && shown
+                .iter()
+                .zip(&expected)
+                .all(|(one, two)| one.0 == two.0 && reducers::agree(name, &one.1, &two.1));
+        match agree {
+            true => Ok(()),
+            false => Err(format!("groups: found {shown:?}, the model says {expected:?}")),
+        }
+    }
+
+    /// Holds the stored reductions of groups against those of the rows, to the byte.
+    fn check_stored_groups(&self, index: &dyn ViewRows, query: &ViewQuery) -> Result<(), String> {
         let (mut found, mut folded) = (Vec::new(), Vec::new());
         let cut = |place: &[u8]| self.cut(place, query.group_level);
-        for range in &ranges {
+        for range in &self.ranges(query) {
             let mut group = |place: &[u8], reduction: &[u8]| {
                 found.push((place.to_vec(), reduction.to_vec()));
                 Ok(ControlFlow::Continue(()))
@@ -137,22 +186,7 @@ impl ThreeWays {
                 same("the reduction of the range", &whole, &self.reduce(&rows)?)?;
             }
         }
-        same("stored groups", &found, &folded)?;
-        let part = found.iter().skip(query.skip).take(query.limit.unwrap_or(usize::MAX));
-        let shown = part.map(|group| self.show(group, query.group_level));
-        let shown: Vec<(Json, Json)> = shown.collect::<Result<_, String>>()?;
-        let name = &*self.kept.reducer;
-        let expected = self.model.groups_of(query, &|rows| reducers::model(name, rows));
-        let expected = expected.map_err(|_| "the model has no such reduction".to_owned())?;
-        let agree = shown.len() == expected.len()
-            && shown
-                .iter()
-                .zip(&expected)
-                .all(|(one, two)| one.0 == two.0 && reducers::agree(name, &one.1, &two.1));
-        match agree {
-            true => Ok(()),
-            false => Err(format!("groups: found {shown:?}, the model says {expected:?}")),
-        }
+        same("stored groups", &found, &folded)
     }
 
     /// The places in `range`, ascending.
@@ -204,42 +238,40 @@ impl ThreeWays {
         cut.map_or(place.len(), <[u8]>::len)
     }
 
-    fn row(&self, place: &[u8], stored: &[u8]) -> Result<ModelRow, String> {
-        let unread = || format!("a row does not read back: {place:?} {stored:?}");
-        let place = RowPlace::decode(self.kept.collation, place).ok_or_else(unread)?;
-        let row = ViewRow::decode(stored).ok_or_else(unread)?;
-        let parse = |text| Json::parse(text).map_err(|error| error.to_string());
-        let (key, value) = (parse(row.key)?, parse(row.value)?);
-        Ok(ModelRow { key, id: place.id.into_owned(), value })
-    }
-
-    /// A group's key and value as a query shows them.
-    fn show(&self, group: &StoredGroup, level: usize) -> Result<(Json, Json), String> {
-        let (place, reduction) = group;
-        let stored = self.stored.get(place).ok_or("a group begins with a row that is none")?;
-        let key = match (self.row(place, stored)?.key, level) {
-            (_, 0) => Json::Null,
-            (Json::Array(elements), level) => {
-                Json::Array(elements.into_iter().take(level).collect())
-            }
-            (other, _) => other,
-        };
-        let ViewReducer::Some(reducer) = &self.reducer else { return Ok((key, Json::Null)) };
-        Ok((key, reducer.show(reduction).map_err(|error| format!("show: {error}"))?))
-    }
-
     /// The places that a query is about: a range, or one for each key.
     fn ranges(&self, query: &ViewQuery) -> Vec<KeyRange> {
-        let of = |start: &Option<ViewBound>, end: &Option<ViewBound>, inclusive| {
-            range(self.kept.collation, start, end, inclusive, query.direction)
+        let of = |start: &Option<ViewBound>, end: &Option<ViewBound>| {
+            range(self.kept.collation, start, end, query.inclusive_end, query.direction)
         };
+        let at = |key: &Json| Some((key.clone(), None));
         match &query.keys {
-            None => vec![of(&query.start, &query.end, query.inclusive_end)],
-            Some(keys) => {
-                let bound = |key: &Json| Some((key.clone(), None));
-                keys.iter().map(|key| of(&bound(key), &bound(key), true)).collect()
-            }
+            None => vec![of(&query.start, &query.end)],
+            Some(keys) => keys.iter().map(|key| of(&at(key), &at(key))).collect(),
         }
+    }
+}
+
+/// The query in the engine's words.
+fn asked(query: &ViewQuery) -> query::ViewQuery {
+    let bound = |bound: &Option<ViewBound>| bound.clone().unzip();
+    let ((start_key, start_id), (end_key, end_id)) = (bound(&query.start), bound(&query.end));
+    let (group, group_level) = match query.group_level {
+        usize::MAX => (Some(true), None),
+        level => (None, Some(level as u64)),
+    };
+    query::ViewQuery {
+        start_key,
+        end_key,
+        start_key_docid: start_id.flatten(),
+        end_key_docid: end_id.flatten(),
+        keys: query.keys.clone().map(Json::Array),
+        inclusive_end: query.inclusive_end,
+        descending: query.direction == Direction::Descending,
+        limit: query.limit.map(|limit| limit as u64),
+        skip: query.skip as u64,
+        group,
+        group_level,
+        ..query::ViewQuery::default()
     }
 }
 
