@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use crate::doc::{DocId, Document, OpenRev, RevStatus};
+use crate::doc::{DocId, Document, OpenRev, RevStatus, Show};
 use crate::error::{Error, Result};
 use crate::file::CommitId;
 use crate::mark;
@@ -297,6 +297,42 @@ impl DbSnapshot {
         let Some(record) = self.record(id)? else { return Ok(None) };
         let Some((rev, known)) = record.tree.winner() else { return Ok(None) };
         self.load_document(id, &record.tree, rev, *known).map(Some)
+    }
+
+    /// A document as map functions see it: its winner with `_id` and `_rev`, stubs of its
+    /// attachments, its conflicts if there are any, and with `local_seq` its sequence. `None` if
+    /// there is no such document or its winner is a deletion. Cost: the height of the by_id tree
+    /// and one or two reads.
+    ///
+    /// ```
+    /// use rereduce::db::{Database, DatabaseOptions, DocEdit};
+    /// use rereduce::env::Env;
+    /// let db = Database::open(Env::memory(), "db".as_ref(), DatabaseOptions::default())?;
+    /// db.edit(vec![DocEdit::parse("a", br#"{"v":1}"#)?])?;
+    /// let shown = db.snapshot()?.document_for_maps("a", true)?.expect("it was just written");
+    /// let names: Vec<&str> = match &shown {
+    ///     rereduce::vocabulary::Json::Object(members) => members.iter().map(|m| &*m.0).collect(),
+    ///     _ => vec![],
+    /// };
+    /// assert_eq!(names, ["_id", "_rev", "v", "_local_seq"]);
+    /// # Ok::<(), rereduce::Error>(())
+    /// ```
+    // spec: VIEW-4
+    pub fn document_for_maps(&self, id: &str, local_seq: bool) -> Result<Option<Json>> {
+        let Some(record) = self.record(id)? else { return Ok(None) };
+        let Some((rev, known)) = record.tree.winner() else { return Ok(None) };
+        if known.deleted && !mark::planted("view-maps-deletions") {
+            return Ok(None);
+        }
+        let owned = |revs: Vec<&Rev>| revs.into_iter().cloned().collect();
+        let show = Show {
+            conflicts: owned(record.tree.conflicts()),
+            deleted_conflicts: owned(record.tree.deleted_conflicts()),
+            local_seq: local_seq.then_some(record.seq),
+            ..Show::default()
+        };
+        let document = self.load_document(id, &record.tree, rev, *known)?;
+        Ok(Some(document.to_json(&show)))
     }
 
     /// Every leaf of a document, the winner first, and whether it is deleted.

@@ -90,6 +90,13 @@ pub trait Disk: Send + Sync {
 
     /// Makes creations, renames and removals in the directory of `path` durable.
     fn sync_dir(&self, path: &Path) -> Result<()>;
+
+    /// Makes the directory at `path` if there is none; the directory above it exists. Durable after
+    /// [`Disk::sync_dir`]. A disk whose files need no directories has nothing to do here.
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        let _ = path;
+        Ok(())
+    }
 }
 
 /// A lock that is held until it is dropped.

@@ -134,6 +134,15 @@ impl Disk for RealDisk {
             .and_then(|directory| directory.sync_all())
             .map_err(|error| Error::io("flush directory", directory, error))
     }
+
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        match std::fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                Err(missing_or_io("create directory", path, error))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 impl DiskFile for RealFile {

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::view::reducer::ShownReducer;
 use crate::vocabulary::Json;
 
 /// A row as a map function emits it: key and value.
@@ -86,6 +87,13 @@ pub trait Language: Send + Sync {
     /// [`Error::Function`](crate::Error::Function) with the name `compilation_error` if one does
     /// not compile.
     fn start(&self, sources: &Sources) -> Result<Box<dyn Runner>>;
+
+    /// The reducer with this number, if it is more than a function that a [`Runner`] runs: one in
+    /// Rust, which says itself what it stores.
+    fn reducer(&self, number: usize) -> Option<Arc<dyn ShownReducer>> {
+        let _ = number;
+        None
+    }
 }
 
 /// Functions at work in one thread.
@@ -133,18 +141,28 @@ pub trait Runner: Send {
 #[derive(Clone)]
 pub struct RustMaps {
     maps: Vec<Arc<dyn MapFn>>,
+    reducers: Vec<Arc<dyn ShownReducer>>,
 }
 
 impl RustMaps {
     /// A group of these functions; their places are their numbers.
     pub fn new(maps: Vec<Arc<dyn MapFn>>) -> RustMaps {
-        RustMaps { maps }
+        RustMaps { maps, reducers: Vec::new() }
+    }
+
+    /// The same functions with reducers beside them; their places are their numbers.
+    pub fn with_reducers(self, reducers: Vec<Arc<dyn ShownReducer>>) -> RustMaps {
+        RustMaps { reducers, ..self }
     }
 }
 
 impl Language for RustMaps {
     fn start(&self, _sources: &Sources) -> Result<Box<dyn Runner>> {
         Ok(Box::new(self.clone()))
+    }
+
+    fn reducer(&self, number: usize) -> Option<Arc<dyn ShownReducer>> {
+        self.reducers.get(number).cloned()
     }
 }
 

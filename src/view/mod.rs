@@ -14,6 +14,7 @@
 pub mod builtin;
 pub mod design;
 pub mod functions;
+pub mod index;
 pub mod limit;
 pub mod query;
 pub mod reducer;

@@ -77,6 +77,10 @@ impl Disk for Hooked {
         (self.hook)(Verb::SyncDir, path)?;
         self.below.sync_dir(path)
     }
+
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        self.below.create_dir(path)
+    }
 }
 
 impl DiskFile for HookedFile {
