@@ -87,11 +87,13 @@ mod check_db_state;
 mod check_kv;
 mod check_revtree;
 mod check_stop;
+mod check_views;
 mod choices;
 mod collate;
 mod db;
 mod generate_db;
 mod generate_kv;
+mod generate_views;
 mod generator;
 mod kv;
 mod resolve;
@@ -110,11 +112,15 @@ pub use check_revtree::{
     RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation, forests, revtree_campaign,
     revtree_campaign_share,
 };
+pub use check_views::{
+    ShownView, VIEW_REDUCERS, ViewsEngine, ViewsHandle, check_views, check_views_history, emitted,
+};
 pub use choices::{Bytes, Choices, Seeded};
 pub use collate::{compare_raw, compare_unicode};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
 pub use generate_db::{DbHistory, db_history, db_history_of_seed, simpler as simpler_db};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};
+pub use generate_views::view_history_from_bytes;
 pub use generator::Generator;
 pub use kv::{KvModel, Reduced, Rows};
 pub use resolve::{body_text, content, replica_path, resolve};

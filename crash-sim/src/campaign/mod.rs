@@ -22,6 +22,7 @@ mod report;
 mod revtree;
 mod rot;
 mod twice;
+mod views;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -140,6 +141,12 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "reductions by an index, by a fold over the rows and by the model",
         in_ci: true,
         run: reduce::run,
+    },
+    Campaign {
+        name: "views",
+        about: "random histories of a database and its views, against the model and fresh builds",
+        in_ci: true,
+        run: views::run,
     },
     Campaign {
         name: "planted",
