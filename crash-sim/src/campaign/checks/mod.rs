@@ -26,7 +26,7 @@ use std::path::Path;
 use rereduce::db::{Database, DatabaseOptions};
 use rereduce::store::{Store, StoreOptions};
 
-use super::{Context, collate, footer, reduce, revtree, rot, views};
+use super::{Context, collate, footer, reduce, revtree, rot};
 use crate::disk::SimDisk;
 use crate::fault::FaultKind;
 use crate::image::Image;
@@ -84,7 +84,7 @@ pub(super) const CHECKS: &[Check] = &[
     check("reductions", "reductions", reductions::reductions),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("reduce", "reduce", |context| Ok(reduce::sample(context)?)),
-    check("views", "views", |context| Ok(views::sample(context)?)),
+    check("view-histories", "view-histories", |context| Ok(super::views::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
     check("kind-3", "explorer", |context| kinds::alone(context, FaultKind::DroppedWrite)),
