@@ -90,6 +90,8 @@ pub(crate) struct Roots {
     pub(crate) purge_infos_limit: u64,
     /// by_id, by_seq, local, purges; `None` for an empty one.
     pub(crate) trees: [Option<Root>; 4],
+    /// The timelines, as stored.
+    pub(crate) timelines: Vec<u8>,
 }
 
 /// A child of an inner node.
@@ -391,8 +393,9 @@ impl Roots {
                 Root::decode(&mut reader)?,
                 Root::decode(&mut reader)?,
             ],
+            timelines: reader.take(reader.remaining())?.to_vec(),
         };
-        reader.is_empty().then_some(roots)
+        Some(roots)
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -410,6 +413,7 @@ impl Roots {
             root.numbers.iter().for_each(|number| put_varint(&mut out, *number));
             put_bytes(&mut out, &root.reduction);
         }
+        out.extend_from_slice(&self.timelines);
         out
     }
 }

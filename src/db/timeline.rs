@@ -121,6 +121,8 @@ impl Timelines {
             return None;
         }
         let read = |reader: &mut Reader<'_>| Some((reader.u64()?, reader.varint()?));
-        (0..count).map(|_| read(reader)).collect::<Option<_>>().map(Timelines)
+        let timelines: Vec<(u64, u64)> = (0..count).map(|_| read(reader)).collect::<Option<_>>()?;
+        let ascend = timelines.is_sorted_by(|(_, earlier), (_, later)| earlier < later);
+        ascend.then_some(Timelines(timelines))
     }
 }

@@ -2,9 +2,9 @@
 //! by the checks it is named for, and none may complain about the engine as it is.
 //!
 //! `--bug NAME` runs that one alone, `--checks NAME,NAME` only these checks, `--clean N` tries the
-//! clean engine under N seeds. The quick form runs each check on the bugs that are named for it;
-//! the full form runs all on all, and the clean engine 20 times (once for one bug). A line for
-//! each bug:
+//! clean engine under N seeds. The quick form runs each check on the bugs that are named for it.
+//! The full form goes on with the others until two that share no code have noticed a bug, and runs
+//! the clean engine 20 times (once for one bug). A line for each bug:
 //!
 //! ```text
 //! NAME  WHAT IT VIOLATES  caught  CHECK SECONDS, CHECK SECONDS; TEST FILES THAT PLANT IT TOO
@@ -152,29 +152,39 @@ struct Tried {
 }
 
 impl Tried {
-    /// Plants `bug` and runs the checks: in the quick form those that it is named for, in the full
-    /// form all.
+    /// Plants `bug` and runs the checks that it is named for; in the full form also the others,
+    /// until two that share no code have noticed.
     fn new(context: &Context, bug: &'static Planted, checks: &[&'static Check]) -> Tried {
         let began = Instant::now();
-        let (mut catching, mut missing) = (Vec::new(), Vec::new());
+        let is_named = |check: &&Check| bug.checks().any(|name| name == check.name);
+        let (named, others): (Vec<&Check>, Vec<&Check>) =
+            checks.iter().copied().partition(is_named);
+        let (catching, missing) = (Vec::new(), Vec::new());
+        let mut result = Tried { bug, catching, missing, time: Duration::ZERO };
         let before = mark::plant(Some(bug.name));
-        for check in checks.iter().copied() {
-            let named = bug.checks().any(|name| name == check.name);
-            if context.stopped() || context.quick && !named {
-                continue;
+        for check in named {
+            if !context.stopped() && !result.notices(context, check, check.tries) {
+                result.missing.push(check.name);
             }
-            let began = Instant::now();
-            // In the full form a check that is not named has one chance, like all others.
-            let tries = if named { check.tries } else { 1 };
-            match (0..tries).try_for_each(|_| tried(check, context)) {
-                _ if context.stopped() => {}
-                Err(_) => catching.push((check, began.elapsed())),
-                Ok(()) if named => missing.push(check.name),
-                Ok(()) => {}
+        }
+        for check in others {
+            if !context.quick && !context.stopped() && result.kin().len() < 2 {
+                result.notices(context, check, 1);
             }
         }
         mark::plant(before);
-        Tried { bug, catching, missing, time: began.elapsed() }
+        result.time = began.elapsed();
+        result
+    }
+
+    /// Runs a check, at most `tries` times, until it notices; says whether it did, or was cut short.
+    fn notices(&mut self, context: &Context, check: &'static Check, tries: usize) -> bool {
+        let began = Instant::now();
+        let noticed = (0..tries).any(|_| tried(check, context).is_err());
+        if noticed && !context.stopped() {
+            self.catching.push((check, began.elapsed()));
+        }
+        noticed || context.stopped()
     }
 
     fn is_missed(&self) -> bool {
