@@ -279,3 +279,11 @@ impl Runner for Failing {
         Ok(Json::Null)
     }
 }
+
+impl Kind {
+    /// The same on a database with nodes and a cache as users have them.
+    pub(crate) fn open_large(&self, env: &Env) -> Result<Scene> {
+        let db = Database::open(env.clone(), PATH.as_ref(), DatabaseOptions::default())?;
+        self.over(env, Arc::new(db))
+    }
+}

@@ -137,7 +137,7 @@ impl IndexFile {
     /// the newer program wants it back.
     pub(crate) fn is_of_no_use(&self, error: &Error) -> bool {
         let foreign = matches!(error, Error::NotADatabase { .. });
-        foreign || self.damage().is(error)
+        (foreign || self.damage().is(error)) && !mark::planted("view-damage-is-an-error")
     }
 
     /// Removes a file that cannot be opened, under its lock: nobody else writes it.
@@ -157,7 +157,8 @@ impl IndexFile {
         Ok(())
     }
 
-    fn refuse_closed(&self) -> Result<()> {
+    /// [`Error::Closed`] once the index was closed.
+    pub(crate) fn refuse_closed(&self) -> Result<()> {
         match self.closed.load(Ordering::Acquire) {
             true => Err(Error::Closed { path: self.path.clone() }),
             false => Ok(()),

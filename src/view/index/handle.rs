@@ -155,6 +155,7 @@ impl Index {
     /// function is mended. [`Error::Locked`] if another process writes the index and it is not up
     /// to date; [`Error::Io`], [`Error::Corrupt`] of the database.
     pub fn snapshot(self: &Arc<Index>, update: Update) -> Result<IndexSnapshot> {
+        self.file.refuse_closed()?;
         match update {
             Update::True => self.up_to_date(),
             Update::False => self.as_it_is(),
@@ -185,6 +186,7 @@ impl Index {
         }
         if let Some((target, error)) = updater.failed.take()
             && waited
+            && !mark::planted("view-waiting-query-updates-again")
             && target.has(&wanted.standing())
         {
             mark::hit("view-failure-shared");
@@ -226,12 +228,14 @@ impl Index {
         match self.file.open_for_writing() {
             Ok(replaced) => self.note(replaced.then_some(Rebuilt::Damaged)),
             // Whoever holds the lock, or mounted the disk to be read, may have brought it up.
-            Err(error @ (Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. })) => {
+            Err(error @ (Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. }))
+                if !mark::planted("view-locked-index-not-served") =>
+            {
                 return self.found_up_to_date(target)?.ok_or(error);
             }
             Err(error) => return Err(error),
         }
-        if updater.in_doubt {
+        if updater.in_doubt && !mark::planted("view-failed-write-not-recovered") {
             self.file.reopen()?;
             updater.in_doubt = false;
         }
@@ -272,7 +276,12 @@ impl Index {
     }
 
     /// Keeps a finished state for all who come.
+    // spec: VIEW-6
     fn finish(&self, db: DbSnapshot, state: &Committed<IndexRoots>) -> IndexSnapshot {
+        let db = match mark::planted("view-documents-of-the-newest-state") {
+            true => self.db.snapshot().unwrap_or(db),
+            false => db,
+        };
         let snapshot = IndexSnapshot::new(db, self.held(state));
         *locked(&self.finished) = Some(snapshot.clone());
         snapshot
@@ -335,7 +344,7 @@ impl Index {
             return Ok(None);
         }
         let newest = self.file.current()?;
-        let state = match newest.roots.finished {
+        let state = match newest.roots.finished || mark::planted("view-unfinished-state-served") {
             true => newest,
             false if newest.roots.last_finished == 0 => return Ok(None),
             // An update was cut short: the commit before it is still in the file, unless a

@@ -18,6 +18,7 @@ mod reductions;
 mod texts;
 mod threads;
 mod trees;
+mod views;
 mod waits;
 
 use std::fmt::Display;
@@ -82,6 +83,7 @@ pub(super) const CHECKS: &[Check] = &[
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
     check("reductions", "reductions", reductions::reductions),
+    check("views", "views", views::follow_their_database),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("reduce", "reduce", |context| Ok(reduce::sample(context)?)),
     check("view-histories", "view-histories", |context| Ok(super::views::sample(context)?)),
