@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rereduce::Result as EngineResult;
 use rereduce::vocabulary::{DbOp, DocEdit, Json, Replica, Rev, ViewOp, ViewUpdate};
 
-use crate::check_db::{DbEdit, DbHandle, DbReplica};
+use crate::check_db::{DbEdit, DbReplica};
 use crate::check_stop::{Stop, differs};
 use crate::collate::compare_unicode;
 use crate::db::{Revision, State};
@@ -67,8 +67,23 @@ pub trait ViewsEngine {
 /// An open database with its views: one for each list that [`emitted`] returns, by
 /// [`VIEW_REDUCERS`].
 pub trait ViewsHandle {
-    /// The database.
-    fn db(&self) -> &dyn DbHandle;
+    /// Writes a batch of edits without attachments as one commit, each with its own result.
+    fn edit(&self, edits: &[DbEdit]) -> EngineResult<Vec<EngineResult<Rev>>>;
+
+    /// Writes replicated revisions as one commit.
+    fn merge(&self, replicas: &[DbReplica]) -> EngineResult<()>;
+
+    /// Purges those of `revs` that are leaves.
+    fn purge(&self, id: &str, revs: &[Rev]) -> EngineResult<()>;
+
+    /// Sets how many revisions of a history are kept by writes from now on.
+    fn set_revs_limit(&self, limit: u64) -> EngineResult<()>;
+
+    /// Sets how many purges compactions keep from now on.
+    fn set_purge_limit(&self, limit: u64) -> EngineResult<()>;
+
+    /// Compacts the database.
+    fn compact(&self) -> EngineResult<()>;
 
     /// What all views show.
     fn query(&self, update: ViewUpdate) -> EngineResult<Vec<ShownView>>;
@@ -234,27 +249,25 @@ impl Run<'_> {
                 let before = next.purges.len();
                 next.purge(id, &revs);
                 let made = next.purges.len() - before;
-                if let Some(purged) = self.handle().db().purge(id, &revs) {
-                    purged?;
-                    self.wrote(next, made);
-                }
+                self.handle().purge(id, &revs)?;
+                self.wrote(next, made);
             }
             ViewOp::Db(DbOp::RevsLimit(limit)) => {
                 let mut next = self.next();
                 next.revs_limit = *limit;
-                self.handle().db().set_revs_limit(*limit).unwrap_or(Ok(()))?;
+                self.handle().set_revs_limit(*limit)?;
                 self.wrote(next, 0);
             }
             ViewOp::Db(DbOp::PurgeLimit(limit)) => {
                 let mut next = self.next();
                 next.purge_limit = *limit;
-                self.handle().db().set_purge_limit(*limit).unwrap_or(Ok(()))?;
+                self.handle().set_purge_limit(*limit)?;
                 self.wrote(next, 0);
             }
             ViewOp::Db(DbOp::Compact) => {
                 let mut next = self.newest().state.clone();
                 next.compact();
-                self.handle().db().compact().unwrap_or(Ok(()))?;
+                self.handle().compact()?;
                 self.wrote(next, 0);
             }
             ViewOp::Db(DbOp::Reopen) => self.reopen(true, |_| ())?,
@@ -313,7 +326,7 @@ impl Run<'_> {
             })
             .collect();
         let sent: Vec<DbEdit> = resolved.iter().map(|(edit, _)| edit.clone()).collect();
-        let results = self.handle().db().edit(&sent)?;
+        let results = self.handle().edit(&sent)?;
         for ((edit, revision), result) in resolved.into_iter().zip(results) {
             let accepted = next.accept(&edit.id, edit.base.as_ref(), edit.deleted);
             match (accepted, result) {
@@ -338,7 +351,7 @@ impl Run<'_> {
         });
         let replicas: Vec<DbReplica> =
             replicas.filter(|replica| !replica.path.is_empty()).collect();
-        self.handle().db().merge(&replicas)?;
+        self.handle().merge(&replicas)?;
         let batch = replicas.into_iter().map(|DbReplica { id, path, deleted, body }| {
             (id, path, Revision { deleted, body, attachments: Vec::new() })
         });

@@ -44,8 +44,8 @@ fn operation(choices: &mut impl Choices) -> ViewOp {
             ViewOp::Db(DbOp::Purge { id, base })
         }
         30 => ViewOp::Db(DbOp::RevsLimit(1 + choices.below(4))),
-        31 => ViewOp::Db(DbOp::PurgeLimit(1 + choices.below(2))),
-        32..=34 => ViewOp::Db(DbOp::Compact),
+        31 | 32 => ViewOp::Db(DbOp::PurgeLimit(1)),
+        33 | 34 => ViewOp::Db(DbOp::Compact),
         35..=37 => ViewOp::Db(DbOp::Reopen),
         38 | 39 => ViewOp::Db(DbOp::Crash),
         40..=50 => ViewOp::Query(ViewUpdate::True),

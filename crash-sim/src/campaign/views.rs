@@ -8,7 +8,7 @@
 //! After each query that wants the newest rows they are those of the model and of an index built
 //! from nothing, no more documents were mapped than changed, and the index passes its own check.
 //!
-//! The unit of `passed` is a history.
+//! `--portions N` plays N times 50 histories. The unit of `passed` is a history.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,10 @@ use rereduce::vocabulary::ViewOp;
 use rereduce_model::{CheckConfig, Report, Violation, check_views, check_views_history};
 
 use super::{Context, side_by_side};
+use crate::disk::SimDisk;
 use crate::figures::Figures;
+use crate::image::Image;
+use crate::oracle::environment;
 use crate::targets::{ViewsProfile, WithViews};
 
 /// Histories that the quick form must play.
@@ -56,7 +59,7 @@ impl Portion {
     }
 
     fn play(&self) -> Result<Report, Box<Violation>> {
-        let engine = WithViews::new(PROFILES[self.profile()], self.seed);
+        let engine = engine(PROFILES[self.profile()], self.seed);
         let (histories, operations) = (PORTION, OPERATIONS_MAX);
         let config =
             CheckConfig { seed: self.seed, histories, operations, ..CheckConfig::default() };
@@ -69,6 +72,11 @@ impl Portion {
         let script = script.replace('\'', r"'\''");
         format!("{violation}\nreplay: cargo oracle replay --views '{script}' --profile {profile}\n")
     }
+}
+
+/// Databases of which nothing is random and for which time stands still.
+fn engine(profile: ViewsProfile, seed: u64) -> WithViews {
+    WithViews::new(profile, &environment(&SimDisk::open_image(&Image::empty()), seed))
 }
 
 fn portions(seed: u64, count: u64) -> Vec<Portion> {
@@ -91,7 +99,7 @@ pub(super) fn replay(context: &Context, script: &str) -> Result<Figures, String>
     let profile = PROFILES.get(number).ok_or_else(|| format!("there is no profile {number}"))?;
     let mut figures = Figures::new("replay", 1);
     figures.count("history", 1);
-    match check_views_history(&WithViews::new(*profile, context.seed), &ops) {
+    match check_views_history(&engine(*profile, context.seed), &ops) {
         Ok(_) => figures.passed = 1,
         Err(violation) => {
             figures.failed = 1;
@@ -103,7 +111,11 @@ pub(super) fn replay(context: &Context, script: &str) -> Result<Figures, String>
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let mut figures = Figures::new("views", FLOOR);
-    let count = if context.quick { QUICK_PORTIONS } else { FULL_PORTIONS };
+    let count = match context.argument("portions") {
+        Some(count) => count.parse().map_err(|_| "--portions takes a number")?,
+        None if context.quick => QUICK_PORTIONS,
+        None => FULL_PORTIONS,
+    };
     let portions = portions(context.seed, count);
     let shown = |index: usize, _: &Portion| {
         format!("{} of {} histories", index as u64 * PORTION, count * PORTION)

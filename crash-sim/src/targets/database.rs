@@ -168,11 +168,6 @@ impl Drop for StandingCompaction {
 }
 
 impl Handle {
-    /// The database itself.
-    pub(super) fn database(&self) -> &Arc<Database> {
-        &self.0
-    }
-
     /// Edits of several writers in one group commit, each with its own results.
     pub(super) fn edit_together(&self, batches: &[Vec<DbEdit>]) -> Result<Vec<Vec<Result<Rev>>>> {
         let one = |batch: &Vec<DbEdit>| batch.iter().map(|one| edit(&self.0, one)).collect();

@@ -1,5 +1,7 @@
 //! The engine's database with an index beside it, as the model's check sees them.
 //!
+//! `fuzz` includes this file, too: it needs nothing of this crate.
+//!
 //! Invariant: nodes and batches are as small as a profile says, and one source of random numbers
 //! serves all handles of a history, so that no two of them write the same timeline.
 
@@ -10,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use rereduce::btree::TreeOptions;
+use rereduce::db::{Database, DatabaseOptions, DocEdit};
 use rereduce::env::{Disk, Env, MemoryDisk};
 use rereduce::file::sibling;
 use rereduce::view::builtin::Builtin;
@@ -18,14 +21,11 @@ use rereduce::view::functions::{Language, MapFn, RustMaps};
 use rereduce::view::index::{Index, IndexSnapshot, Update, Views, ViewsOptions};
 use rereduce::view::limit::ReduceLimit;
 use rereduce::view::query::{QueryRow, ViewQuery, run};
-use rereduce::vocabulary::{Json, Number, ViewUpdate};
+use rereduce::vocabulary::{Json, Number, Rev, RevPath, ViewUpdate};
 use rereduce::{Error, Result};
 use rereduce_model::{
-    DbHandle, ModelRow, ShownView, VIEW_REDUCERS, ViewsEngine, ViewsHandle, emitted,
+    DbEdit, DbReplica, ModelRow, ShownView, VIEW_REDUCERS, ViewsEngine, ViewsHandle, emitted,
 };
-
-use super::database::{DatabaseOpener, Handle};
-use crate::random::{SeededEntropy, StillClock};
 
 /// How databases and their views are kept.
 #[derive(Clone, Copy, Debug)]
@@ -47,31 +47,27 @@ pub(crate) struct WithViews {
 }
 
 impl WithViews {
-    pub(crate) fn new(profile: ViewsProfile, seed: u64) -> WithViews {
+    /// Databases on a disk of their own; clock and chance are those of `env`.
+    pub(crate) fn new(profile: ViewsProfile, env: &Env) -> WithViews {
         let disk = MemoryDisk::new();
-        let env = on(&disk, seed);
+        let env = Env { disk: Arc::new(disk.clone()), ..env.clone() };
         WithViews { profile, disk, env, copies: RefCell::default() }
     }
 
+    fn tree(&self) -> TreeOptions {
+        TreeOptions { fan_out_max: self.profile.fan_out, ..ViewsOptions::default().tree }
+    }
+
     fn views_options(&self) -> ViewsOptions {
-        let ViewsProfile { fan_out, batch_docs, cache_bytes } = self.profile;
-        let plain = ViewsOptions::default();
+        let ViewsProfile { batch_docs, cache_bytes, .. } = self.profile;
         ViewsOptions {
-            tree: TreeOptions { fan_out_max: fan_out, ..plain.tree },
+            tree: self.tree(),
             cache_bytes,
             batch_docs,
             reduce_limit: ReduceLimit::Off,
             threads: 1,
-            ..plain
+            ..ViewsOptions::default()
         }
-    }
-}
-
-fn on(disk: &MemoryDisk, seed: u64) -> Env {
-    Env {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(StillClock),
-        entropy: Arc::new(SeededEntropy::new(seed)),
     }
 }
 
@@ -81,17 +77,15 @@ fn path(name: &str) -> PathBuf {
 
 impl ViewsEngine for WithViews {
     fn open(&self, name: &str) -> Result<Box<dyn ViewsHandle>> {
-        let mut opener = DatabaseOpener::default();
-        // Both are options of the opener.
-        for (key, value) in [("fan-out", self.profile.fan_out), ("cache", self.profile.cache_bytes)]
-        {
-            opener.set(key, &value.to_string()).expect("an option of databases");
-        }
-        let db = opener.open_writer(&self.env, &path(name))?;
-        let options = self.views_options();
-        let views = Views::open(self.env.clone(), db.database().clone(), &path(name), options)?;
+        let cache_bytes = self.profile.cache_bytes;
+        let options =
+            DatabaseOptions { tree: self.tree(), cache_bytes, ..DatabaseOptions::default() };
+        let db = Arc::new(Database::open(self.env.clone(), &path(name), options)?);
+        let views = self.views_options();
+        let views = Views::open(self.env.clone(), db.clone(), &path(name), views)?;
         let index = views.index(&design("model-1"), &language())?;
-        Ok(Box::new(Opened { db, views, index, options: self.views_options() }))
+        let elsewhere = self.env.clone();
+        Ok(Box::new(Opened { db, views, index, elsewhere, options: self.views_options() }))
     }
 
     fn backup(&self, name: &str) {
@@ -123,9 +117,11 @@ impl ViewsEngine for WithViews {
 
 /// An open database with its views.
 struct Opened {
-    db: Handle,
+    db: Arc<Database>,
     views: Views,
     index: Arc<Index>,
+    /// Clock and chance of the views that are built afresh.
+    elsewhere: Env,
     options: ViewsOptions,
 }
 
@@ -180,8 +176,45 @@ fn shown(snapshot: &IndexSnapshot) -> Result<Vec<ShownView>> {
 }
 
 impl ViewsHandle for Opened {
-    fn db(&self) -> &dyn DbHandle {
-        &self.db
+    fn edit(&self, edits: &[DbEdit]) -> Result<Vec<Result<Rev>>> {
+        let edit = |edit: &DbEdit| {
+            let mut made = DocEdit::parse(&edit.id, edit.body.as_bytes())?;
+            made.draft.deleted = edit.deleted;
+            if let Some(base) = &edit.base {
+                made.draft.path = RevPath { start: base.generation, ids: vec![base.id.clone()] };
+            }
+            Ok(made)
+        };
+        self.db.edit(edits.iter().map(edit).collect::<Result<_>>()?)
+    }
+
+    fn merge(&self, replicas: &[DbReplica]) -> Result<()> {
+        let revision = |replica: &DbReplica| {
+            let mut made = DocEdit::parse(&replica.id, replica.body.as_bytes())?;
+            made.draft.deleted = replica.deleted;
+            let start = replica.path.last().map_or(0, |rev| rev.generation);
+            let ids = replica.path.iter().rev().map(|rev| rev.id.clone()).collect();
+            made.draft.path = RevPath { start, ids };
+            Ok(made)
+        };
+        let merged = self.db.merge(replicas.iter().map(revision).collect::<Result<_>>()?)?;
+        merged.into_iter().try_for_each(|merged| merged.map(drop))
+    }
+
+    fn purge(&self, id: &str, revs: &[Rev]) -> Result<()> {
+        self.db.purge(vec![(id.to_owned(), revs.to_vec())]).map(drop)
+    }
+
+    fn set_revs_limit(&self, limit: u64) -> Result<()> {
+        self.db.set_revs_limit(limit as u32)
+    }
+
+    fn set_purge_limit(&self, limit: u64) -> Result<()> {
+        self.db.set_purge_infos_limit(limit)
+    }
+
+    fn compact(&self) -> Result<()> {
+        self.db.compact(&mut || ControlFlow::Continue(()))
     }
 
     fn query(&self, update: ViewUpdate) -> Result<Vec<ShownView>> {
@@ -193,8 +226,9 @@ impl ViewsHandle for Opened {
     }
 
     fn fresh(&self) -> Result<Vec<ShownView>> {
-        let (env, db) = (on(&MemoryDisk::new(), 1), self.db.database().clone());
-        let views = Views::open(env, db, &path("fresh"), self.options.clone())?;
+        let env = Env { disk: Arc::new(MemoryDisk::new()), ..self.elsewhere.clone() };
+        let options = self.options.clone();
+        let views = Views::open(env, self.db.clone(), &path("fresh"), options)?;
         let shown = shown(&views.index(&design("fresh-1"), &language())?.snapshot(Update::True)?);
         views.close()?;
         shown
@@ -222,6 +256,6 @@ impl ViewsHandle for Opened {
 
     fn close(self: Box<Self>) -> Result<()> {
         self.views.close()?;
-        self.db.database().close()
+        self.db.close()
     }
 }

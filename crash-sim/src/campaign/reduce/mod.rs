@@ -8,6 +8,7 @@
 //! ```
 //!
 //! Each query is asked of an index, of a fold over the rows, and of the model ([`three`]).
+//! `--rows N` tries sets of at most so many rows, `--sets N` so many random ones.
 //!
 //! The unit of `passed` is a query on which the three ways agree.
 
@@ -169,10 +170,16 @@ pub(super) fn replay(context: &Context, text: &str) -> Result<Figures, String> {
 
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
     let mut figures = Figures::new("reduce", FLOOR);
-    let jobs = match context.quick {
-        true => jobs(context.seed, QUICK_ROWS, QUICK_SETS),
-        false => jobs(context.seed, FULL_ROWS, FULL_SETS),
+    let (rows, sets) = match context.quick {
+        true => (QUICK_ROWS, QUICK_SETS),
+        false => (FULL_ROWS, FULL_SETS),
     };
+    let number = |name: &str, otherwise: u64| match context.argument(name) {
+        Some(count) => count.parse().map_err(|_| format!("--{name} takes a number")),
+        None => Ok(otherwise),
+    };
+    let (rows, sets) = (number("rows", rows as u64)?, number("sets", sets)?);
+    let jobs = jobs(context.seed, rows as usize, sets);
     let shown = |index: usize, _: &Job| format!("{index} of {} portions of queries", jobs.len());
     let work = |_: usize, job: &Job, (tried, violations): &mut (Tried, Vec<String>)| {
         match job.run() {

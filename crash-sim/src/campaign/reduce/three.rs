@@ -169,6 +169,7 @@ impl ThreeWays {
     }
 
     /// Holds the stored reductions of groups against those of the rows, to the byte.
+    // spec: REDUCE-15
     fn check_stored_groups(&self, index: &dyn ViewRows, query: &ViewQuery) -> Result<(), String> {
         let (mut found, mut folded) = (Vec::new(), Vec::new());
         let cut = |place: &[u8]| self.cut(place, query.group_level);
