@@ -114,6 +114,36 @@ fn bugs_planted_in_the_commit_path_are_caught_and_the_engine_as_it_is_raises_no_
     }
 }
 
+// spec: REDUCE-15
+#[test]
+fn reductions_of_an_index_are_those_of_all_rows_at_once() {
+    let found = figures("reduce", 1, &[("rows", "2"), ("sets", "400")]);
+    assert!(found.succeeded(), "{found}");
+}
+
+// spec: MODEL-16, MODEL-17
+#[test]
+fn views_follow_their_database_through_every_history() {
+    let found = figures("views", 1, &[("portions", "20")]);
+    assert!(found.succeeded(), "{found}");
+}
+
+// spec: REDUCE-15, MODEL-14, MODEL-16, MODEL-17
+#[test]
+fn bugs_planted_in_views_turn_their_campaigns_red() {
+    for (bug, check) in [
+        ("reduction-misses-last-row", "reduce"),
+        ("group-leaves-range", "reduce"),
+        ("view-old-rows-stay", "view-histories"),
+        ("view-purges-skipped", "view-histories"),
+        ("view-standing-ignored", "view-histories"),
+        ("view-begins-anew-each-time", "view-histories"),
+    ] {
+        let found = figures("planted", 1, &[("bug", bug), ("checks", check)]);
+        assert_eq!(found.passed, 1, "{bug} goes unnoticed by {check}: {found}");
+    }
+}
+
 /// The reported faults of which each has a bug that brings it back.
 const CASES: [&str; 22] = [
     "B01", "B02", "B03", "B04", "B05", "B06", "B07", "B08", "B09", "B10", "B11", "B12", "B14",

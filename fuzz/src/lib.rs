@@ -7,11 +7,14 @@
 //! input plus a constant, whatever the input is.
 
 mod query;
+#[path = "../../crash-sim/src/targets/views.rs"]
+mod with_views;
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rereduce::btree::{CachedNodes, Node, NodeCache, Shape, Tree, TreeOptions};
 use rereduce::checksum::{Cover, crc32c};
@@ -28,16 +31,18 @@ use rereduce::store::{Store, StoreOptions};
 use rereduce::vocabulary::{Direction, Edit, Json, KeyRange};
 use rereduce::{ErrorClass, Result};
 use rereduce_model::{
-    KvEngine, KvHandle, KvHistory, check_kv_history, compare_raw, compare_unicode,
+    KvEngine, KvHandle, KvHistory, check_kv_history, check_views_history, compare_raw,
+    compare_unicode, view_history_from_bytes,
 };
 
 pub use query::query;
+use with_views::{ViewsProfile, WithViews};
 
 /// A target: a function of its input.
 pub type Target = fn(&[u8]);
 
 /// All targets by name; the corpus of `NAME` is in `fuzz/corpus/NAME`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("chunk", chunk),
     ("database", database),
     ("file", file),
@@ -47,6 +52,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("operations", operations),
     ("query", query),
     ("sort_key", sort_key),
+    ("views", views),
 ];
 
 /// A pointer made of the input's first bytes, into chunks that hold the rest of it: it is refused,
@@ -302,6 +308,39 @@ pub fn sort_key(input: &[u8]) {
 
 /// How a collation orders two values.
 type Order = fn(&Json, &Json) -> Ordering;
+
+/// A history of a database and its views, as the input describes it, against the model: what the
+/// views show, how many documents they map for it, and their own check.
+pub fn views(input: &[u8]) {
+    /// Operations of a history at most; more find nothing that fewer do not.
+    const OPERATIONS_MAX: usize = 24;
+    let Some((profile, history)) = input.split_first() else { return };
+    let profile = ViewsProfile {
+        fan_out: 2 + usize::from(profile % 3),
+        batch_docs: 1 + usize::from(profile / 3 % 3),
+        cache_bytes: usize::from(profile / 9) << 8,
+    };
+    let mut ops = view_history_from_bytes(history);
+    ops.truncate(OPERATIONS_MAX);
+    let env = Env { entropy: Arc::new(Counting::default()), ..Env::real() };
+    if let Err(violation) = check_views_history(&WithViews::new(profile, &env), &ops) {
+        panic!("{violation}");
+    }
+}
+
+/// Randomness that never comes twice, and is the same in every run.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+impl Entropy for Counting {
+    fn fill(&self, buffer: &mut [u8]) -> Result<()> {
+        for byte in buffer.chunks_mut(size_of::<u64>()) {
+            let next = self.0.fetch_add(1, Relaxed).wrapping_add(1);
+            byte.iter_mut().zip(next.to_le_bytes()).for_each(|(byte, next)| *byte = next);
+        }
+        Ok(())
+    }
+}
 
 /// Bytes begin with a key or they do not; its cuts begin them too, and each ends below a sibling.
 fn takes_apart(collation: Collation, bytes: &[u8]) {

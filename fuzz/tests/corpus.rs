@@ -67,7 +67,7 @@ fn run(target: Target, input: &[u8], what: &str) {
 fn no_target_panics_or_takes_more_memory_than_its_input_is_worth() {
     for (name, target) in TARGETS {
         let mutations = match name {
-            "operations" => HISTORIES,
+            "operations" | "views" => HISTORIES,
             "database" | "query" | "sort_key" => DATABASES,
             _ => MUTATIONS,
         };

@@ -106,7 +106,7 @@ fn operation(choices: &mut impl Choices, uniform: bool, faults: bool) -> DbOp {
     }
 }
 
-fn edits(choices: &mut impl Choices) -> Vec<DocEdit> {
+pub(crate) fn edits(choices: &mut impl Choices) -> Vec<DocEdit> {
     let count = 1 + choices.below(4);
     let mut edits: Vec<DocEdit> = Vec::new();
     for _ in 0..count {
@@ -123,7 +123,7 @@ fn edits(choices: &mut impl Choices) -> Vec<DocEdit> {
     edits
 }
 
-fn replica(choices: &mut impl Choices) -> Replica {
+pub(crate) fn replica(choices: &mut impl Choices) -> Replica {
     let count = 1 + choices.below(3);
     Replica {
         id: id(choices),
@@ -134,7 +134,7 @@ fn replica(choices: &mut impl Choices) -> Replica {
     }
 }
 
-fn id(choices: &mut impl Choices) -> String {
+pub(crate) fn id(choices: &mut impl Choices) -> String {
     (*choices.pick(&["a", "b", "c", "d", "e\u{e9}", "f g"])).to_owned()
 }
 
@@ -142,7 +142,7 @@ fn name(choices: &mut impl Choices) -> String {
     (*choices.pick(&["n", "n", "n", "m", "dir/file.txt"])).to_owned()
 }
 
-fn base(choices: &mut impl Choices) -> Base {
+pub(crate) fn base(choices: &mut impl Choices) -> Base {
     match choices.below(12) {
         0..=4 => Base::Winner,
         5 | 6 => Base::New,

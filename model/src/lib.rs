@@ -4,6 +4,7 @@
 //!   vocabulary (KvOp, DbOp)  ──>  generate_*   histories from seeds, bytes, quickcheck, proptest
 //!   kv, db, revtree          the model's states: maps, lists of commits, sets of paths
 //!   collate                  the order of a view's keys
+//!   views, views_reduce      the rows of views, queries, built-in reducers
 //!   check_*                  play a history against an engine and the model, compare, shrink
 //! ```
 //!
@@ -86,16 +87,20 @@ mod check_db_state;
 mod check_kv;
 mod check_revtree;
 mod check_stop;
+mod check_views;
 mod choices;
 mod collate;
 mod db;
 mod generate_db;
 mod generate_kv;
+mod generate_views;
 mod generator;
 mod kv;
 mod resolve;
 pub mod revtree;
 mod verdict;
+mod views;
+mod views_reduce;
 
 pub use check_db::{
     DbAttachment, DbChange, DbDocument, DbEdit, DbEngine, DbHandle, DbReplica, DbView, DbWanted,
@@ -107,12 +112,18 @@ pub use check_revtree::{
     RevTreeCase, RevTreeFigures, RevTreeUnderTest, RevTreeViolation, forests, revtree_campaign,
     revtree_campaign_share,
 };
+pub use check_views::{
+    ShownView, VIEW_REDUCERS, ViewsEngine, ViewsHandle, check_views, check_views_history, emitted,
+};
 pub use choices::{Bytes, Choices, Seeded};
 pub use collate::{compare_raw, compare_unicode};
 pub use db::{Attachment, Conflict, DbModel, Document, Purges, Revision, State};
 pub use generate_db::{DbHistory, db_history, db_history_of_seed, simpler as simpler_db};
 pub use generate_kv::{KvHistory, Mix, kv_history, kv_history_of_seed};
+pub use generate_views::view_history_from_bytes;
 pub use generator::Generator;
 pub use kv::{KvModel, Reduced, Rows};
 pub use resolve::{body_text, content, replica_path, resolve};
 pub use verdict::{CheckConfig, Report, Violation};
+pub use views::{Emits, KeyOrder, ModelRow, ModelView, ViewBound, ViewQuery};
+pub use views_reduce::{ModelReducer, Unfit, without_reason};

@@ -7,3 +7,4 @@ mod revtree;
 mod store;
 mod toy_db;
 mod toy_kv;
+mod views;

@@ -16,11 +16,13 @@ mod model;
 mod nested;
 mod planted;
 mod protocols;
+mod reduce;
 mod replay;
 mod report;
 mod revtree;
 mod rot;
 mod twice;
+mod views;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -133,6 +135,18 @@ pub const CAMPAIGNS: &[Campaign] = &[
         about: "the keys of views: laws of order on all triples of 220 values, against the model",
         in_ci: true,
         run: collate::run,
+    },
+    Campaign {
+        name: "reduce",
+        about: "reductions by an index, by a fold over the rows and by the model",
+        in_ci: true,
+        run: reduce::run,
+    },
+    Campaign {
+        name: "views",
+        about: "random histories of a database and its views, against the model and fresh builds",
+        in_ci: true,
+        run: views::run,
     },
     Campaign {
         name: "planted",

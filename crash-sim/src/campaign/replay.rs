@@ -1,6 +1,6 @@
 //! `replay`: one violation again, from the command that it was printed with.
 
-use super::{Context, rot, subject};
+use super::{Context, reduce, rot, subject, views};
 use crate::explore::Explorer;
 use crate::fault::FaultModel;
 use crate::figures::Figures;
@@ -9,6 +9,12 @@ use crate::target::Workload;
 pub(super) fn run(context: &Context) -> Result<Figures, String> {
     if let Some(damage) = context.argument("damage") {
         return rot::replay(context, damage);
+    }
+    if let Some(case) = context.argument("reduce") {
+        return reduce::replay(context, case);
+    }
+    if let Some(script) = context.argument("views") {
+        return views::replay(context, script);
     }
     let needed = |name: &str| {
         context

@@ -8,6 +8,7 @@ mod documents;
 mod kv;
 mod step;
 mod store;
+mod views;
 
 pub use database::DatabaseOpener;
 pub use documents::{DatabaseState, DatabaseTarget, OpenDatabase};
@@ -17,6 +18,7 @@ pub use store::StoreOpener;
 
 pub(crate) use kv::rows;
 pub(crate) use store::PROTOCOLS;
+pub(crate) use views::{ViewsProfile, WithViews};
 
 use crate::subject::Subject;
 

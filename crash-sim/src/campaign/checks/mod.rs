@@ -29,7 +29,7 @@ use std::path::Path;
 use rereduce::db::{Database, DatabaseOptions};
 use rereduce::store::{Store, StoreOptions};
 
-use super::{Context, collate, footer, revtree, rot};
+use super::{Context, collate, footer, reduce, revtree, rot};
 use crate::disk::SimDisk;
 use crate::fault::FaultKind;
 use crate::image::Image;
@@ -90,6 +90,8 @@ pub(super) const CHECKS: &[Check] = &[
     check("queries", "queries", queries::equal_folds),
     check("requests", "tests/replay", queries::requests),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
+    check("reduce", "reduce", |context| Ok(reduce::sample(context)?)),
+    check("view-histories", "view-histories", |context| Ok(super::views::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
     check("kind-3", "explorer", |context| kinds::alone(context, FaultKind::DroppedWrite)),
