@@ -59,6 +59,8 @@ pub mod db;
 
 pub mod view;
 
+pub mod http;
+
 pub use error::{Corruption, Error, ErrorClass, Result};
 
 /// The snippets of the README, as doctests.

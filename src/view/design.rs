@@ -13,6 +13,8 @@
 //! Invariant: two design documents with one signature have the same views, so they may share an
 //! index; every difference that a query could see is in the signature.
 
+mod forms;
+
 use std::fmt;
 
 use md5::{Digest, Md5};
@@ -21,7 +23,7 @@ use crate::codec::put_bytes;
 use crate::collate::Collation;
 use crate::error::{Error, Result};
 use crate::view::builtin::Builtin;
-use crate::view::functions::Sources;
+use crate::view::functions::{Language, Sources};
 use crate::vocabulary::Json;
 
 /// Names what an index holds: all design documents with equal views have the same.
@@ -104,21 +106,18 @@ pub struct DesignDoc {
 impl DesignDoc {
     /// Reads the members of a design document that concern views.
     ///
-    /// [`Error::InvalidDesignDoc`] with CouchDB's reason if one of them has the wrong form. No
-    /// function is compiled. Cost: proportional to the sources.
+    /// [`Error::InvalidDesignDoc`] with CouchDB's reason if one of its members, those of other
+    /// functions too, has the wrong form. No function is compiled:
+    /// [`DesignDoc::check_functions`] does that. Cost: proportional to the sources.
+    // spec: QUERY-11
     pub fn parse(document: &Json) -> Result<DesignDoc> {
-        let language = match document.member("language") {
-            None => "javascript",
-            Some(language) => language
-                .as_str()
-                .ok_or_else(|| invalid("`language` field must have string type"))?,
-        };
+        forms::check(document)?;
         let option = |name: &str| {
             let option = document.member("options").and_then(|options| options.member(name));
             option == Some(&Json::Bool(true))
         };
         let mut design = DesignDoc {
-            language: language.to_owned(),
+            language: forms::language(document).to_owned(),
             include_design: option("include_design"),
             local_seq: option("local_seq"),
             views: Vec::new(),
@@ -132,6 +131,10 @@ impl DesignDoc {
                 }
             }
         }
+        if option("partitioned") {
+            let reason = "partitioned option cannot be true in a non-partitioned database.";
+            return Err(invalid(reason));
+        }
         Ok(design)
     }
 
@@ -139,24 +142,19 @@ impl DesignDoc {
         let Some(map) = view.member("map") else {
             return Err(invalid(&format!("View `{name}` must contain map function")));
         };
-        let map = map
-            .as_str()
-            .ok_or_else(|| invalid(&format!("`views.{name}.map` field must have string type")))?;
-        let reduce = match view.member("reduce") {
-            None => None,
-            Some(Json::String(source)) => Some(match Builtin::parse(source)? {
-                Some(builtin) => Reduce::Builtin(builtin),
-                None => Reduce::Function(number_of(&mut self.sources.reduces, source)),
-            }),
-            Some(_) => {
-                let reason = format!("`views.{name}.reduce` field must have string type");
-                return Err(invalid(&reason));
+        // A selector in place of a function is text like the others.
+        let map = map.as_str().map_or_else(|| map.to_string(), str::to_owned);
+        let reduce = view.member("reduce").and_then(Json::as_str).map(|source| {
+            match Builtin::parse(source) {
+                Ok(Some(builtin)) => Reduce::Builtin(builtin),
+                // What only looks like a built-in is refused by `check_functions`.
+                Ok(None) | Err(_) => Reduce::Function(number_of(&mut self.sources.reduces, source)),
             }
-        };
+        });
         let collation = view.member("options").and_then(|options| options.member("collation"));
         self.views.push(ViewDefinition {
             name: name.to_owned(),
-            map: number_of(&mut self.sources.maps, map),
+            map: number_of(&mut self.sources.maps, &map),
             reduce,
             collation: match collation.and_then(Json::as_str) {
                 Some("raw") => Collation::Raw,
@@ -164,6 +162,61 @@ impl DesignDoc {
             },
         });
         Ok(())
+    }
+
+    /// Compiles every function of the views, in the order of the sources of the map functions, as
+    /// CouchDB does when a design document is written.
+    ///
+    /// Errors, of the first function with one: [`Error::Function`] with the name
+    /// `compilation_error`, [`Error::Missing`] for an empty source, [`Error::InvalidDesignDoc`]
+    /// for a reducer that only looks like a built-in. Cost: one start of the language if all is
+    /// well.
+    // spec: QUERY-12
+    pub fn check_functions(&self, language: &dyn Language) -> Result<()> {
+        let unnamed = |reduce: &String| reduce.starts_with('_') || reduce.is_empty();
+        let empty = self.sources.maps.iter().any(String::is_empty);
+        if !empty && !self.sources.reduces.iter().any(unnamed) {
+            match language.start(&self.sources) {
+                Ok(_) => return Ok(()),
+                // Which one it is comes out when each is compiled by itself.
+                Err(Error::Function { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let source = |view: &ViewDefinition| self.sources.maps.get(view.map);
+        let mut views: Vec<&ViewDefinition> = self.views.iter().collect();
+        views.sort_by_key(|view| source(view));
+        for view in views {
+            if let Some(map) = source(view) {
+                self.compile(language, "map", &view.name, map)?;
+            }
+            if let Some(Reduce::Function(number)) = view.reduce
+                && let Some(reduce) = self.sources.reduces.get(number)
+            {
+                Builtin::parse(reduce)?;
+                self.compile(language, "reduce", &view.name, reduce)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compile(&self, language: &dyn Language, kind: &str, view: &str, source: &str) -> Result<()> {
+        if source.is_empty() {
+            return Err(Error::Missing { what: "function", name: format!("{view}.{kind}") });
+        }
+        let only = vec![source.to_owned()];
+        let (maps, reduces) = if kind == "map" { (only, vec![]) } else { (vec![], only) };
+        let sources = Sources { library: self.sources.library.clone(), maps, reduces };
+        match language.start(&sources) {
+            Ok(_) => Ok(()),
+            Err(Error::Function { name, reason }) if name == "compilation_error" => {
+                let reason = format!(
+                    "Compilation of the {kind} function in the '{view}' view failed: {reason}"
+                );
+                Err(Error::Function { name, reason })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// The number of the view called `name` in [`DesignDoc::views`].

@@ -13,9 +13,15 @@
 
 pub mod builtin;
 pub mod design;
+pub mod function_reducer;
 pub mod functions;
 pub mod index;
+#[cfg(feature = "javascript")]
+pub mod javascript;
 pub mod limit;
+pub mod query;
 pub mod reducer;
 pub mod row;
 pub mod rows;
+pub mod server;
+mod wire;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::reduce::{NoReduce, Reducer, Row};
 use crate::view::builtin::BuiltinReducer;
-use crate::vocabulary::Json;
+use crate::vocabulary::{Direction, Json};
 
 /// A reducer whose stored reductions can be shown as values of a query.
 ///
@@ -39,6 +39,12 @@ pub trait ShownReducer: Reducer {
     ///
     /// For a reducer in JavaScript this is where the last rereduce happens.
     fn show(&self, reduction: &[u8]) -> Result<Json>;
+
+    /// The reducer to put partial nodes together with in a query of this direction, if it is
+    /// another one: functions are handed rows against the direction of the query.
+    fn towards(&self, _direction: Direction) -> Option<Arc<dyn ShownReducer>> {
+        None
+    }
 }
 
 impl ShownReducer for BuiltinReducer {

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use crate::btree::{NodeSource, Shape, Tree, VisitGroup};
 use crate::collate::Collation;
-use crate::error::Result;
+use crate::error::{Corruption, Error, Result};
 use crate::view::reducer::ViewReducer;
 use crate::vocabulary::{Direction, KeyRange};
 
@@ -60,6 +60,12 @@ pub trait ViewRows {
         cut: &dyn Fn(&[u8]) -> usize,
         visit: &mut VisitGroup<'_>,
     ) -> Result<()>;
+
+    /// The error that the bytes of the row at `place` are not `expected`. A source that knows its
+    /// file names it.
+    fn damage(&self, place: &[u8], expected: &str) -> Error {
+        Corruption::new("the index", 0, expected, place.escape_ascii().to_string()).into()
+    }
 }
 
 /// The rows of a view in a B+tree.

@@ -1,0 +1,1 @@
+//! What functions see and what becomes of what they give.

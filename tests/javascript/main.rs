@@ -1,0 +1,6 @@
+//! Functions in JavaScript: CouchDB's recorded answers, limits, what functions see, values.
+
+mod functions;
+mod golden;
+mod limits;
+mod support;
