@@ -3,6 +3,7 @@
 use std::ops::{Bound, ControlFlow};
 
 use crate::db::{DbSnapshot, DocSummary};
+use crate::mark;
 use crate::view::query::{DocShown, ViewQuery, document_shown};
 use crate::vocabulary::{Direction, Json, KeyRange};
 
@@ -175,7 +176,7 @@ impl Listing<'_> {
             if summaries.len() >= limit {
                 return ControlFlow::Break(());
             }
-            match summary.deleted {
+            match summary.deleted && !mark::planted("listing-shows-tombstones") {
                 true => {}
                 false if skip > 0 => skip -= 1,
                 false => summaries.push(summary),

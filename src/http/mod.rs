@@ -11,14 +11,18 @@
 //!
 //! Invariant: there is one router, and one table that turns errors into answers.
 
+mod changes;
 mod databases;
 mod design_functions;
 mod documents;
+#[cfg(not(feature = "javascript"))]
+mod no_functions;
 mod node;
 mod refusal;
 mod request;
 mod response;
 mod router;
+mod tag;
 mod views;
 
 pub use node::{Node, NodeOptions};

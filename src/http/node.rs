@@ -13,18 +13,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 #[cfg(not(feature = "javascript"))]
-pub(super) use super::design_functions::NoFunctions as Functions;
+use super::no_functions::NoFunctions as Functions;
 use crate::db::{Database, DatabaseOptions};
 use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::view::functions::Language;
 use crate::view::index::{Views, ViewsOptions};
 #[cfg(feature = "javascript")]
-pub(super) use crate::view::javascript::DesignFunctions as Functions;
+use crate::view::javascript::DesignFunctions as Functions;
 #[cfg(feature = "javascript")]
 use crate::view::javascript::JavaScript;
-use crate::vocabulary::Json;
+use crate::vocabulary::{Json, Rev};
 
+use super::design_functions::Design;
 use super::request::escaped;
 
 /// How a node opens its databases.
@@ -80,6 +81,51 @@ pub(super) struct OpenDatabase {
     pub(super) name: String,
     pub(super) database: Arc<Database>,
     pub(super) views: Views,
+    /// The functions of design documents that wait to be called again, by their id.
+    idle: Mutex<BTreeMap<String, Idle>>,
+}
+
+/// Functions of one revision of a design document. They keep what they have compiled, and the
+/// modules that they have loaded.
+struct Idle {
+    rev: Option<Rev>,
+    functions: Vec<Functions>,
+}
+
+impl OpenDatabase {
+    /// Calls functions of `design`, which this thread has for itself meanwhile. After an error of
+    /// the process that runs them they are not used again.
+    pub(super) fn call<T>(
+        &self,
+        node: &Node,
+        design: &Design,
+        work: impl FnOnce(&mut Functions) -> Result<T>,
+    ) -> Result<T> {
+        let waiting = match self.idle().get_mut(&design.id) {
+            Some(idle) if idle.rev == design.rev => idle.functions.pop(),
+            _ => None,
+        };
+        let mut functions = match waiting {
+            Some(functions) => functions,
+            None => node.functions(&design.json)?,
+        };
+        let result = work(&mut functions);
+        if !matches!(&result, Err(Error::Function { name, .. }) if name == "os_process_error") {
+            let mut idle = self.idle();
+            let nobody = || Idle { rev: design.rev.clone(), functions: Vec::new() };
+            let idle = idle.entry(design.id.clone()).or_insert_with(nobody);
+            if idle.rev != design.rev {
+                *idle = nobody();
+            }
+            idle.functions.push(functions);
+        }
+        result
+    }
+
+    fn idle(&self) -> MutexGuard<'_, BTreeMap<String, Idle>> {
+        // The map is whole whenever the lock is let go.
+        self.idle.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
 }
 
 impl Node {
@@ -117,7 +163,7 @@ impl Node {
     /// The functions of `design`, a whole design document, beside those of its views.
     ///
     /// [`Error::Function`] with the name `unknown_query_language` if nothing here runs them.
-    pub(super) fn functions(&self, design: &Json) -> Result<Functions> {
+    fn functions(&self, design: &Json) -> Result<Functions> {
         let named = design.member("language").and_then(Json::as_str).unwrap_or("javascript");
         #[cfg(feature = "javascript")]
         if let Some(javascript) = self.javascript.as_ref().filter(|_| named == "javascript") {
@@ -168,7 +214,12 @@ impl Node {
         let database = Arc::new(Database::open(self.env.clone(), &path, options)?);
         let views =
             Views::open(self.env.clone(), database.clone(), &path, self.options.views.clone())?;
-        let open = Arc::new(OpenDatabase { name: name.to_owned(), database, views });
+        let open = Arc::new(OpenDatabase {
+            name: name.to_owned(),
+            database,
+            views,
+            idle: Mutex::default(),
+        });
         opened.insert(name.to_owned(), open.clone());
         Ok(open)
     }

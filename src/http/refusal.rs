@@ -8,6 +8,7 @@
 
 use crate::checksum::crc32c;
 use crate::error::{Error, ErrorClass};
+use crate::mark;
 use crate::vocabulary::Json;
 
 use super::response::Response;
@@ -78,8 +79,8 @@ impl Refusal {
     pub(super) fn response(&self) -> Response {
         let response = Response::json(self.status, &Json::Object(self.members()));
         match self.allow {
-            Some(allow) => response.with("allow", allow),
-            None => response,
+            Some(allow) if !mark::planted("allow-left-out") => response.with("allow", allow),
+            _ => response,
         }
     }
 
@@ -96,6 +97,9 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         match &error {
             Error::Conflict { .. } => Refusal::new(409, "conflict", "Document update conflict."),
+            Error::Deleted { .. } if mark::planted("deleted-looks-missing") => {
+                Refusal::not_found("missing")
+            }
             Error::Deleted { .. } => Refusal::not_found("deleted"),
             Error::Missing { what, name } => missing(what, name),
             Error::InvalidDesignDoc { reason } => Refusal::new(400, "invalid_design_doc", reason),

@@ -3,7 +3,9 @@
 //! Invariant: keys are those of [`RowPlace`](super::row::RowPlace), values those of
 //! [`ViewRow`](super::row::ViewRow), and everything that one source answers is of one state.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use crate::btree::{NodeSource, Shape, Tree, VisitGroup};
 use crate::collate::Collation;
@@ -49,6 +51,13 @@ pub trait ViewRows {
 
     /// What the rows of `range` reduce to, as stored. Reads at most two nodes a level.
     fn reduce(&self, range: &KeyRange) -> Result<Vec<u8>>;
+
+    /// What the rows of `range` reduce to in a query of this direction: functions are handed rows
+    /// against it. The same as [`ViewRows::reduce`] for every other reducer.
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        let _ = direction;
+        self.reduce(range)
+    }
 
     /// The groups of the rows of `range`, in `direction`; `cut` says how many bytes of a place
     /// name its group. Visits the place of each group's first row in that direction and the
@@ -96,6 +105,20 @@ pub struct TreeRows<'a> {
     pub reducer: &'a ViewReducer,
 }
 
+impl TreeRows<'_> {
+    /// How partial nodes are reduced in a query of this direction.
+    fn shape_towards(&self, direction: Direction) -> Cow<'_, Shape> {
+        let ViewReducer::Some(reducer) = self.reducer else { return Cow::Borrowed(self.shape) };
+        match reducer.towards(direction) {
+            None => Cow::Borrowed(self.shape),
+            Some(reducer) => Cow::Owned(Shape {
+                options: self.shape.options.clone(),
+                reducer: Arc::new(ViewReducer::Some(reducer)),
+            }),
+        }
+    }
+}
+
 impl ViewRows for TreeRows<'_> {
     fn collation(&self) -> Collation {
         self.collation
@@ -137,6 +160,10 @@ impl ViewRows for TreeRows<'_> {
         self.tree.reduce(self.nodes, self.shape, range)
     }
 
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        self.tree.reduce(self.nodes, &self.shape_towards(direction), range)
+    }
+
     fn groups(
         &self,
         range: &KeyRange,
@@ -144,6 +171,7 @@ impl ViewRows for TreeRows<'_> {
         cut: &dyn Fn(&[u8]) -> usize,
         visit: &mut VisitGroup<'_>,
     ) -> Result<()> {
-        self.tree.groups(self.nodes, self.shape, range, direction, cut, visit)
+        let shape = self.shape_towards(direction);
+        self.tree.groups(self.nodes, &shape, range, direction, cut, visit)
     }
 }

@@ -3,4 +3,7 @@
 mod functions;
 mod golden;
 mod limits;
+mod numbers;
+mod reducer;
+mod server;
 mod support;

@@ -7,6 +7,9 @@ use rereduce::view::javascript::{JavaScript, Limits};
 use rereduce::vocabulary::Json;
 use rereduce::{Error, Result};
 
+#[path = "../recorded/mod.rs"]
+pub(crate) mod recorded;
+
 pub(crate) fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap()
 }
@@ -20,12 +23,6 @@ pub(crate) fn maps(sources: &[&str], library: &str) -> Box<dyn Runner> {
     let library = (library != "null").then(|| json(library));
     let maps = sources.iter().map(|&source| source.to_owned()).collect();
     language().start(&Sources { library, maps, ..Sources::default() }).unwrap()
-}
-
-/// A runner of one reduce function.
-pub(crate) fn reduces(source: &str) -> Box<dyn Runner> {
-    let reduces = vec![source.to_owned()];
-    language().start(&Sources { reduces, ..Sources::default() }).unwrap()
 }
 
 /// The rows of one map function for one document: `key value` for each.

@@ -13,6 +13,8 @@
 //! Invariant: every step of every file is sent, and each is compared or counted as a crash.
 
 mod compare;
+mod orders;
+mod planted;
 mod play;
 
 use std::path::{Path, PathBuf};

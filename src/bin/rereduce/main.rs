@@ -26,6 +26,8 @@ mod purge;
 mod put;
 mod signal;
 mod tour;
+#[cfg(feature = "javascript")]
+mod view_server;
 
 use std::process::ExitCode;
 
@@ -73,6 +75,8 @@ enum Command {
     Attach(attach::Attach),
     Detach(attach::Detach),
     Inspect(inspect::Inspect),
+    #[cfg(feature = "javascript")]
+    ViewServer(view_server::ViewServer),
 }
 
 fn main() -> ExitCode {
@@ -120,6 +124,8 @@ impl Command {
             Command::Attach(attach) => attach.run(out),
             Command::Detach(detach) => detach.run(out),
             Command::Inspect(inspect) => inspect.run(out),
+            #[cfg(feature = "javascript")]
+            Command::ViewServer(server) => server.run(out),
         }
     }
 }

@@ -25,6 +25,7 @@ use super::state::{Held, IndexShapes, IndexSnapshot, ViewShape};
 use super::update::{self, in_the_way, is_reached, leaves_doubt};
 use super::{ViewsOptions, locked, try_locked};
 use crate::btree::Shape;
+use crate::collate::Collation;
 use crate::db::{Database, DbSnapshot};
 use crate::env::Env;
 use crate::error::{Error, Result};
@@ -32,7 +33,9 @@ use crate::mark;
 use crate::reduce::NoReduce;
 use crate::store::committed::Committed;
 use crate::view::design::{DesignDoc, Reduce, Signature};
+use crate::view::function_reducer::FunctionReducer;
 use crate::view::functions::Language;
+use crate::view::limit::ReduceLimit;
 use crate::view::reducer::{ShownReducer, ViewReducer};
 
 /// Whether a query brings the index up to date.
@@ -117,7 +120,7 @@ impl Index {
         let runners = Runners::new(&design, language, options.threads);
         Ok(Index {
             db: db.clone(),
-            shapes: Arc::new(shapes(&design, language, &options)?),
+            shapes: Arc::new(shapes(&design, language, &options)),
             design,
             signature,
             options,
@@ -486,11 +489,7 @@ impl Index {
 }
 
 /// How the trees of these views are made.
-fn shapes(
-    design: &DesignDoc,
-    language: &Arc<dyn Language>,
-    options: &ViewsOptions,
-) -> Result<IndexShapes> {
+fn shapes(design: &DesignDoc, language: &Arc<dyn Language>, options: &ViewsOptions) -> IndexShapes {
     let tree = &options.tree;
     let view = |view: &crate::view::design::ViewDefinition| {
         let reducer = match view.reduce {
@@ -500,19 +499,30 @@ fn shapes(
                 let order = Arc::new(move |one: &_, two: &_| collation.compare(one, two));
                 ViewReducer::Some(Arc::new(builtin.reducer(order, options.reduce_limit)))
             }
-            Some(Reduce::Function(number)) => ViewReducer::Some(function(language, number)?),
+            Some(Reduce::Function(number)) => {
+                let limit = options.reduce_limit;
+                ViewReducer::Some(function(design, language, number, view.collation, limit))
+            }
         };
         let shape = Shape { options: tree.clone(), reducer: Arc::new(reducer.clone()) };
-        Ok(ViewShape { collation: view.collation, reducer, shape })
+        ViewShape { collation: view.collation, reducer, shape }
     };
-    Ok(IndexShapes {
+    IndexShapes {
         by_id: Shape { options: tree.clone(), reducer: Arc::new(NoReduce) },
-        views: design.views.iter().map(view).collect::<Result<_>>()?,
-    })
+        views: design.views.iter().map(view).collect(),
+    }
 }
 
-/// The reducer with this number of `language`.
-fn function(language: &Arc<dyn Language>, number: usize) -> Result<Arc<dyn ShownReducer>> {
-    let none = || Error::InvalidDesignDoc { reason: format!("there is no reducer {number}") };
-    language.reducer(number).ok_or_else(none)
+/// The reducer with this number: one that `language` has, or a function that it runs.
+fn function(
+    design: &DesignDoc,
+    language: &Arc<dyn Language>,
+    number: usize,
+    collation: Collation,
+    limit: ReduceLimit,
+) -> Arc<dyn ShownReducer> {
+    language.reducer(number).unwrap_or_else(|| {
+        let sources = Arc::new(design.sources.clone());
+        Arc::new(FunctionReducer::new(language.clone(), sources, number, collation, limit))
+    })
 }

@@ -141,7 +141,6 @@ impl Views {
     ///
     /// If there is a handle already it keeps the language that it was made with.
     ///
-    /// Errors: as [`Language`] says where it has no reducer.
     pub fn index(&self, design: &DesignDoc, language: &Arc<dyn Language>) -> Result<Arc<Index>> {
         let signature = design.signature();
         let mut indexes = locked(&self.indexes);

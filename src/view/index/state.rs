@@ -241,6 +241,10 @@ impl ViewRows for ViewSnapshot {
         self.read(|rows| rows.reduce(range))
     }
 
+    fn reduce_towards(&self, range: &KeyRange, direction: Direction) -> Result<Vec<u8>> {
+        self.read(|rows| rows.reduce_towards(range, direction))
+    }
+
     fn groups(
         &self,
         range: &KeyRange,

@@ -73,7 +73,8 @@
 
   // Returns if what a view's function threw costs no more than the result of this one call.
   function forgive(error, id) {
-    if (error === 'fatal_error' || error === null || error === undefined) {
+    if (error === null) throw error;
+    if (error === 'fatal_error' || error === undefined) {
       throw ['error', 'map_runtime_error', `function raised '${error}'`];
     }
     if (isArray(error) ? error[0] === 'fatal' : isLimit(error)) throw error;
@@ -96,7 +97,12 @@
     if (isArray(error) && (error[0] === 'fatal' || error[0] === 'error')) {
       return [String(error[1]), written(error[2])];
     }
-    if (error === null || typeof error !== 'object') return ['unnamed_error', shown(error)];
+    if (error === null) {
+      // QuickJS throws it, too, where no memory is left for an error.
+      const reason = 'function raised null, or it needs more memory than it may have';
+      return ['map_runtime_error', reason];
+    }
+    if (typeof error !== 'object') return ['unnamed_error', shown(error)];
     const reached = limit(error);
     if (reached !== undefined) return ['os_process_error', reached];
     for (const refusal of ['forbidden', 'unauthorized']) {
@@ -216,7 +222,11 @@
   const rendered = { updates: 'update', shows: 'show' };
 
   return freeze({
-    explain: (error) => stringify(explain(error)),
+    explain(error) {
+      // What was emitted may be what fills the memory.
+      rows.length = 0;
+      return stringify(explain(error));
+    },
 
     addMap(global, source, rewritten, library) {
       const lib = library === undefined ? undefined : parse(library);
@@ -238,7 +248,8 @@
           map(doc);
         } catch (error) {
           forgive(error, doc._id);
-          rows = [];
+          const lost = [];
+          rows = lost;
         }
         all.push(rows);
       }

@@ -10,6 +10,7 @@
 //! Invariant: a call returns within its time or the time of one builtin more; what ends it is an
 //! [`Error::Function`] that says which limit it was.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -92,7 +93,7 @@ impl Machine {
         let started = driver.with(|ctx| -> rquickjs::Result<()> {
             let log = Function::new(ctx.clone(), move |text: String| log(&text))?;
             ctx.globals().set(LOG_NAME, log)?;
-            let driver: Object<'_> = ctx.eval(DRIVER)?;
+            let driver: Object<'_> = ctx.eval(driver_text().into_owned())?;
             ctx.globals().set(DRIVER_NAME, driver)
         });
         started.map_err(|_| no_memory())?;
@@ -137,12 +138,7 @@ impl Machine {
 
     fn set_alarm(&self) {
         self.alarm.is_over.store(false, Ordering::Relaxed);
-        let time = if mark::planted("js-time-without-limit") {
-            Duration::from_secs(60)
-        } else {
-            self.limits.time_max
-        };
-        let at = milliseconds(self.clock.now().saturating_add(time));
+        let at = milliseconds(self.clock.now().saturating_add(self.limits.time_max));
         self.alarm.at.store(at, Ordering::Relaxed);
     }
 
@@ -167,11 +163,11 @@ impl Machine {
         match explained {
             Some(Json::Array(pair)) => match <[Json; 2]>::try_from(pair) {
                 Ok([Json::String(name), Json::String(reason)]) => Error::Function { name, reason },
-                _ => process_error("the function cannot go on".to_owned()),
+                _ => process_error("the function cannot go on within its limits".to_owned()),
             },
             _ => {
                 let _again = ctx.catch();
-                process_error("the function cannot go on".to_owned())
+                process_error("the function cannot go on within its limits".to_owned())
             }
         }
     }
@@ -190,6 +186,25 @@ pub(super) enum Add<'a> {
 fn driver_function<'js>(ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
     let driver: Object<'js> = ctx.globals().get(DRIVER_NAME)?;
     driver.get(name)
+}
+
+/// The driver, or with a bug planted in it.
+// spec: JS-4, JS-7, JS-11
+fn driver_text() -> Cow<'static, str> {
+    let instead = |right: &str, wrong: &str| Cow::Owned(DRIVER.replace(right, wrong));
+    if mark::planted("js-document-thaws") {
+        instead("seal(doc);", "")
+    } else if mark::planted("js-document-is-frozen-outside-only") {
+        instead("seal(member);", "")
+    } else if mark::planted("js-fatal-is-forgiven") {
+        instead("error[0] === 'fatal' : isLimit(error)", "false : isLimit(error)")
+    } else if mark::planted("js-rows-before-a-throw-stay") {
+        instead("rows = lost;", "")
+    } else if mark::planted("js-modules-run-anew") {
+        instead("return cache[id];", "return (delete cache[id], load(name, module));")
+    } else {
+        Cow::Borrowed(DRIVER)
+    }
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -6,6 +6,7 @@
 use crate::db::DbSnapshot;
 use crate::doc::{AttachmentShown, Document, Show};
 use crate::error::{Error, Result};
+use crate::mark;
 use crate::vocabulary::{Json, Rev};
 
 use super::ViewQuery;
@@ -108,7 +109,8 @@ pub(super) fn beside(
     shown: DocShown,
 ) -> Result<Json> {
     // Most values are no objects; those need not be read.
-    let link = if value.first() == Some(&b'{') { Json::parse(value).ok() } else { None };
+    let is_object = value.first() == Some(&b'{') && !mark::planted("links-not-followed");
+    let link = if is_object { Json::parse(value).ok() } else { None };
     let member = |name| link.as_ref().and_then(|link| link.member(name));
     let id = match member("_id") {
         Some(Json::String(linked)) => linked,
