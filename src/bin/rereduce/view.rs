@@ -404,7 +404,7 @@ fn show(state: &IndexSnapshot, number: usize, query: &ViewQuery, out: &mut Outpu
         headings.push("document");
     }
     let count = lines.len() as u64;
-    out.table(&headings, &cut_to_fit(lines, headings.len()))?;
+    out.table(&headings, &cut_to_fit(lines, &headings))?;
     match header {
         QueryHeader::Rows { total_rows, offset } => out.line(format_args!(
             "{} of {}, offset {}",
@@ -460,13 +460,13 @@ const COLUMNS: usize = 100;
 const CELL_COLUMNS: usize = 30;
 
 /// Cuts long cells: those before the last one at a fixed width, the last at what is left.
-fn cut_to_fit(lines: Vec<Vec<String>>, cells: usize) -> Vec<Vec<String>> {
-    let last = cells.saturating_sub(1);
-    let width = |at: usize| {
+fn cut_to_fit(lines: Vec<Vec<String>>, headings: &[&str]) -> Vec<Vec<String>> {
+    let last = headings.len().saturating_sub(1);
+    let width = |(at, heading): (usize, &&str)| {
         let widths = lines.iter().filter_map(|line| line.get(at)).map(|text| text.chars().count());
-        widths.max().unwrap_or(0).min(CELL_COLUMNS) + 2
+        widths.max().unwrap_or(0).min(CELL_COLUMNS).max(heading.len()) + 2
     };
-    let before: usize = (0..last).map(width).sum();
+    let before: usize = headings.iter().enumerate().take(last).map(width).sum();
     let left = COLUMNS.saturating_sub(before).max(CELL_COLUMNS);
     let cut_line = |line: Vec<String>| {
         let cells = line.into_iter().enumerate();
