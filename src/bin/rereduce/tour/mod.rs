@@ -1,8 +1,8 @@
 //! `tour`: the whole engine on real data in a few seconds, with a check behind every sentence.
 //!
 //! ```text
-//! load ─► documents ─► a tree that sums ─► a view ─► edits ─► damage, recovery ─► compaction ─► table
-//!   └──────────┴──────── model: the tour's own maps, one for each commit ────────────┘
+//! load ─► documents ─► a tree that sums ─► a view ─► edits ─► damage ─► compaction ─► table
+//!   └──────────┴──────── model: the tour's own maps, one for each commit ──────┘
 //! ```
 //!
 //! Invariant: the tour ends with 0 only if everything it claims was compared with the model, or
