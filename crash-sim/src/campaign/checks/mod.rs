@@ -12,12 +12,14 @@ mod documents;
 mod files;
 mod handles;
 mod histories;
+mod javascript;
 mod kinds;
 mod recorded;
 mod reductions;
 mod texts;
 mod threads;
 mod trees;
+mod views;
 mod waits;
 
 use std::fmt::Display;
@@ -82,6 +84,8 @@ pub(super) const CHECKS: &[Check] = &[
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
     check("reductions", "reductions", reductions::reductions),
+    check("javascript", "tests/javascript", javascript::functions),
+    check("views", "views", views::follow_their_database),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
     check("kind-1", "explorer", |context| kinds::alone(context, FaultKind::CallBoundary)),
     check("kind-2", "explorer", |context| kinds::alone(context, FaultKind::InsideCall)),
