@@ -420,5 +420,7 @@ pub const PLANTED: &[Planted] = &[
     bug("cli-load-edits-revisions", "CLI-5", "", "tests/cli"),
     bug("cli-backup-cuts-the-footer", "CLI-6", "", "tests/cli"),
     bug("cli-tour-cuts-nothing", "CLI-7", "", "tests/cli"),
+    bug("cli-view-locks-the-database", "CLI-9", "", "tests/cli"),
+    bug("cli-view-deaf-to-ctrl-c", "CLI-10", "", "tests/cli"),
     bug("cli-acknowledges-early", "CLI-8 CRASH-22", "", "tests/crash_ace.rs"),
 ];

@@ -7,3 +7,5 @@ mod planted;
 mod readme;
 mod support;
 mod tour;
+#[cfg(feature = "javascript")]
+mod view;

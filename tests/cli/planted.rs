@@ -20,6 +20,13 @@ const BUGS: [(&str, Check); 8] = [
     ("cli-tour-cuts-nothing", tour_passes),
 ];
 
+/// Bugs of `view`, which needs functions to show them.
+#[cfg(feature = "javascript")]
+const VIEW_BUGS: [(&str, Check); 2] = [
+    ("cli-view-locks-the-database", super::view::view_leaves_the_database_alone),
+    ("cli-view-deaf-to-ctrl-c", super::view::interrupted_build_is_kept),
+];
+
 #[test]
 fn every_bug_planted_in_the_command_line_is_noticed() {
     let planted = Desk::new().run("--version --json").done().contains("\"planted\":true");
@@ -27,7 +34,11 @@ fn every_bug_planted_in_the_command_line_is_noticed() {
     if !planted {
         return;
     }
-    for (bug, check) in BUGS {
+    #[cfg(feature = "javascript")]
+    let bugs = BUGS.iter().chain(&VIEW_BUGS);
+    #[cfg(not(feature = "javascript"))]
+    let bugs = BUGS.iter();
+    for &(bug, check) in bugs {
         let noticed = std::panic::catch_unwind(|| !check(&Desk::with_planted(bug)));
         assert!(noticed.unwrap_or(true), "{bug} went unnoticed");
     }

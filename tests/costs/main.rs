@@ -6,11 +6,14 @@
 
 #[path = "../../benches/documents.rs"]
 mod documents;
+#[path = "../../benches/indexes.rs"]
+mod indexes;
 
 mod database;
 mod disk;
 mod opening;
 mod tree;
+mod views;
 
 /// The k for which cost ~ n^k between two measurements (n, cost).
 fn exponent(small: (u64, f64), large: (u64, f64)) -> f64 {

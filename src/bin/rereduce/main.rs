@@ -26,6 +26,7 @@ mod purge;
 mod put;
 mod signal;
 mod tour;
+mod view;
 #[cfg(feature = "javascript")]
 mod view_server;
 
@@ -75,6 +76,7 @@ enum Command {
     Attach(attach::Attach),
     Detach(attach::Detach),
     Inspect(inspect::Inspect),
+    View(view::View),
     #[cfg(feature = "javascript")]
     ViewServer(view_server::ViewServer),
 }
@@ -124,6 +126,7 @@ impl Command {
             Command::Attach(attach) => attach.run(out),
             Command::Detach(detach) => detach.run(out),
             Command::Inspect(inspect) => inspect.run(out),
+            Command::View(view) => view.run(out),
             #[cfg(feature = "javascript")]
             Command::ViewServer(server) => server.run(out),
         }

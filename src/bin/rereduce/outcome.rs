@@ -94,6 +94,10 @@ fn hint(error: &Error) -> Option<&'static str> {
         Error::Missing { .. } => Some("`changes` and `dump` list what is there"),
         Error::Deleted { .. } => Some("name a revision with --rev to read it still"),
         Error::Compacted { .. } | Error::NoSuchCommit { .. } => Some("`history` lists the commits"),
+        Error::InvalidQuery { .. } => Some("`rereduce help view` says what parameters take"),
+        Error::InvalidDesignDoc { .. } => Some("mend the design document"),
+        Error::Function { .. } => Some("mend the function, or the document that it met"),
+        Error::InvalidValue { .. } => Some("mend the document, or the view"),
         _ => None,
     }
 }

@@ -64,7 +64,7 @@ impl IndexRoots {
         self.views.get(number).map(|view| view.tree.clone()).unwrap_or_default()
     }
 
-    fn trees(&self) -> impl Iterator<Item = &Tree> {
+    pub(crate) fn trees(&self) -> impl Iterator<Item = &Tree> {
         std::iter::once(&self.by_id).chain(self.views.iter().map(|view| &view.tree))
     }
 

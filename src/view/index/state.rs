@@ -3,6 +3,8 @@
 //! Invariant: everything that is read through one snapshot is of one commit of the index, and the
 //! documents beside it are those of the state of the database that this commit stands at.
 
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -146,6 +148,27 @@ impl IndexSnapshot {
     pub fn view(&self, number: usize) -> Option<ViewSnapshot> {
         let shape = self.held.shapes.views.get(number)?.clone();
         Some(ViewSnapshot { tree: self.held.roots.tree(number), shape, held: self.held.clone() })
+    }
+
+    /// Where the nodes of all trees lie, as byte offsets in the file of the index: of two states
+    /// between which the index was not compacted, those of the newer one that the older one does
+    /// not have were written since. Cost: reads all nodes.
+    pub fn nodes(&self) -> Result<BTreeSet<u64>> {
+        let nodes = CachedNodes::new(&*self.held.source, &self.held.cache);
+        let mut offsets = BTreeSet::new();
+        for tree in self.held.roots.trees() {
+            tree.walk(&nodes, &mut |pointer, _, _| {
+                offsets.insert(pointer.offset());
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(offsets)
+    }
+
+    /// Nodes between the root and the rows of each tree, the one of ids and those of the views,
+    /// added up: what a change of one row in each of them must write.
+    pub fn heights(&self) -> u64 {
+        self.held.roots.trees().map(|tree| u64::from(tree.height())).sum()
     }
 
     /// The sequence of the database up to which the views have all changes.

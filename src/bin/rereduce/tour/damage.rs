@@ -39,7 +39,7 @@ pub(super) fn show(stage: &mut Stage<'_>, scene: &Scene) -> Outcome {
     let image = Image { bytes, footers, path };
     let newest = scene.model.newest();
     stage.say("A commit ends with two equal copies of a footer, each a block of its own:")?;
-    stage.show("… commit 6 ┊ A ┊ B ┊ data of commit 7 ┊ A ┊ B ┊")?;
+    stage.show("… commit 7 ┊ A ┊ B ┊ data of commit 8 ┊ A ┊ B ┊")?;
 
     stage.say("")?;
     stage.say("Copy A of the last footer is torn. Copy B says the same:")?;
@@ -47,14 +47,14 @@ pub(super) fn show(stage: &mut Stage<'_>, scene: &Scene) -> Outcome {
     garble(&mut bytes, image.footer(newest), BLOCK / 2);
     recover(stage, scene, &image, &bytes, newest)?;
 
-    stage.say("Both copies are torn. No later footer says that commit 7 was ever flushed,")?;
-    stage.say("so this is what a crash in the middle of it leaves, and commit 6 stands:")?;
+    stage.say("Both copies are torn. No later footer says that commit 8 was ever flushed,")?;
+    stage.say("so this is what a crash in the middle of it leaves, and commit 7 stands:")?;
     let mut bytes = image.bytes.clone();
     garble(&mut bytes, image.footer(newest), 2 * BLOCK);
     recover(stage, scene, &image, &bytes, newest - 1)?;
     write_on(stage, scene, &image, &bytes)?;
 
-    stage.say("The end is cut off in the middle of the data of commit 7:")?;
+    stage.say("The end is cut off in the middle of the data of commit 8:")?;
     let cut = (image.footer(newest - 1) + 2 * BLOCK + image.footer(newest)) / 2;
     recover(stage, scene, &image, image.bytes.get(..cut).unwrap_or_default(), newest - 1)?;
 
@@ -157,8 +157,8 @@ fn break_witnessed(stage: &mut Stage<'_>, scene: &Scene, image: &Image) -> Outco
     garble(&mut bytes, image.footer(newest - 1), 2 * BLOCK);
     garble(&mut bytes, image.footer(newest) - 8, 8);
     write_file(&image.path, &bytes)?;
-    stage.say("Last, damage that no crash explains: the footer of commit 6 and bytes of")?;
-    stage.say("commit 7 are gone, and footer 7 says that commit 6 was flushed. Falling back")?;
+    stage.say("Last, damage that no crash explains: the footer of commit 7 and bytes of")?;
+    stage.say("commit 8 are gone, and footer 8 says that commit 7 was flushed. Falling back")?;
     stage.say("would lose what was acknowledged, so opening refuses, and says so:")?;
     let refused = match open_to_read(&image.path) {
         Err(crate::outcome::Failure::Said { code: 4, message }) => {

@@ -1,8 +1,8 @@
 //! `tour`: the whole engine on real data in a few seconds, with a check behind every sentence.
 //!
 //! ```text
-//! load ─► documents ─► a tree that sums ─► edits ─► damage, recovery ─► compaction ─► table
-//!   └──────────┴──── model: the tour's own maps, one for each commit ─────┘
+//! load ─► documents ─► a tree that sums ─► a view ─► edits ─► damage ─► compaction ─► table
+//!   └──────────┴──────── model: the tour's own maps, one for each commit ──────┘
 //! ```
 //!
 //! Invariant: the tour ends with 0 only if everything it claims was compared with the model, or
@@ -13,6 +13,7 @@ mod documents;
 mod model;
 mod stage;
 mod sums;
+mod views;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -41,6 +42,7 @@ impl Tour {
         let mut scene = documents::load(&mut stage, &rows)?;
         documents::show(&mut stage, &scene)?;
         sums::show(&mut stage, &rows)?;
+        views::show(&mut stage, &mut scene)?;
         documents::edit(&mut stage, &mut scene)?;
         damage::show(&mut stage, &scene)?;
         documents::compact(&mut stage, scene)?;
