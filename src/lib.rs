@@ -9,6 +9,7 @@
 //! | [`vocabulary`] | plain data without algorithms: all that engine and model share |
 //! | [`mod@env`] | the seams to the outside: disk, clock, randomness |
 //! | [`commit_queue`], [`publish`] | group commit; handing the committed state to readers |
+//! | [`single_flight`] | one at a time updates, and all who wait share what comes of it |
 //! | [`checksum`], [`codec`] | checksums; bounded reading and writing of integers and strings |
 //! | [`collate`] | the keys of views as bytes, in CouchDB's order |
 //! | [`kv`], [`reduce`] | the seams for other engines and for what trees sum up |
@@ -17,7 +18,7 @@
 //! | [`store`] | the smallest whole engine: one file, one tree |
 //! | [`doc`] | documents, JSON, revision ids and trees, attachments |
 //! | [`db`] | the database: edits, merges, purges, snapshots, changes, compaction, check |
-//! | [`view`] | rows of views; CouchDB's built-in reducers |
+//! | [`view`] | design documents, indexes that follow their database, CouchDB's reducers |
 //! | [`http`] | CouchDB's HTTP interface as a function of a request |
 //!
 //! ```text
@@ -39,6 +40,7 @@ mod sync;
 
 pub mod commit_queue;
 pub mod publish;
+pub mod single_flight;
 
 pub mod checksum;
 pub mod codec;

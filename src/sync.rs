@@ -1,7 +1,8 @@
-//! Locks, and the few other things that `publish` and `commit_queue` are built from.
+//! Locks, and the few other things that `publish`, `commit_queue` and `single_flight` are built
+//! from.
 //!
-//! Those two files import from here and from nowhere else. The harness in `tests/loom` compiles
-//! the same two files beside a `sync` of its own, made of loom's types, and then runs them under
+//! Those files import from here and from nowhere else. The harness in `tests/loom` compiles the
+//! same files beside a `sync` of its own, made of loom's types, and then runs them under
 //! every interleaving.
 //!
 //! Invariant: no caller's code runs while one of these locks is held, so none is ever poisoned.

@@ -321,10 +321,13 @@ impl DbSnapshot {
     pub fn document_for_maps(&self, id: &str, local_seq: bool) -> Result<Option<Json>> {
         let Some(record) = self.record(id)? else { return Ok(None) };
         let Some((rev, known)) = record.tree.winner() else { return Ok(None) };
-        if known.deleted && !mark::planted("view-maps-deletions") {
+        if known.deleted {
             return Ok(None);
         }
-        let owned = |revs: Vec<&Rev>| revs.into_iter().cloned().collect();
+        let owned = |revs: Vec<&Rev>| match mark::planted("view-conflicts-left-out") {
+            true => Vec::new(),
+            false => revs.into_iter().cloned().collect(),
+        };
         let show = Show {
             conflicts: owned(record.tree.conflicts()),
             deleted_conflicts: owned(record.tree.deleted_conflicts()),

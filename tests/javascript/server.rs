@@ -1,5 +1,6 @@
 //! Outside view servers: ours, and such as nobody should have to meet.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -64,6 +65,26 @@ fn our_server_answers_as_our_javascript_does() {
     assert_eq!(here[2], r#"[[[1,"a"],[[null],"b"]],[1.5,"x"]]"#);
     assert_eq!(here[3], r#"["again",[[1],null]]"#);
     assert_eq!(here[4], "bad: too large");
+    let bug = &*format!("REREDUCE_PLANTED={}", "server-forgets-its-functions");
+    let broken = ["env", bug, env!("CARGO_BIN_EXE_rereduce"), "view-server"];
+    let limits = ServerLimits { time_max: Duration::from_secs(60), ..ServerLimits::default() };
+    let broken = OutsideServer::new(broken.map(str::to_owned).to_vec(), limits);
+    let conversation = AssertUnwindSafe(|| conversation(&broken));
+    assert!(catch_unwind(conversation).is_err());
+}
+
+fn a_server_without_library_is_asked_for_none() {
+    let knows_no_library = "read a; echo true; read a; case \"$a\" in *add_lib*) exit 1; esac; \
+                            echo true; read a; echo '[[]]'";
+    let rows = one_map(&script(knows_no_library)).unwrap().map(&json("{}"));
+    assert_eq!(shown(rows), "");
+}
+
+// spec: SERVER-1
+#[test]
+fn a_library_is_sent_only_if_there_is_one() {
+    a_server_without_library_is_asked_for_none();
+    assert!(turns_red("server-library-always", a_server_without_library_is_asked_for_none));
 }
 
 // spec: SERVER-2
@@ -98,9 +119,7 @@ fn mapped_by(rest: &str) -> rereduce::Result<Vec<Vec<(Json, Json)>>> {
     one_map(&script(&format!("{TAKES_FUNCTIONS}{rest}"))).unwrap().map(&json("{}"))
 }
 
-// spec: SERVER-2
-#[test]
-fn old_and_new_forms_of_answers_are_understood() {
+fn both_forms_are_understood() {
     assert_eq!(
         shown(mapped_by(r#"echo '["log","x"]'; echo '{"log":"y"}'; echo '[[["k",1]]]'"#)),
         "\"k\" 1"
@@ -113,6 +132,13 @@ fn old_and_new_forms_of_answers_are_understood() {
         let (name, reason) = refusal(mapped_by(&format!("echo '{answer}'")));
         assert_eq!((&*name, &*reason), ("name", "why"), "{answer}");
     }
+}
+
+// spec: SERVER-2
+#[test]
+fn old_and_new_forms_of_answers_are_understood() {
+    both_forms_are_understood();
+    assert!(turns_red("server-logs-are-answers", both_forms_are_understood));
 }
 
 /// A server that does `rest` when it is asked for rows fails for this reason.

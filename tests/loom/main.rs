@@ -1,6 +1,6 @@
-//! `publish` and `commit_queue` under every interleaving.
+//! `publish`, `commit_queue` and `single_flight` under every interleaving.
 //!
-//! The two files are compiled here a second time, beside a [`sync`] made of loom's locks. Loom runs
+//! The files are compiled here a second time, beside a [`sync`] made of loom's locks. Loom runs
 //! each model once for every order in which the threads can take their steps (with the preemption
 //! bound where one is named), and fails on a panic, a deadlock or a leaked state. Each model is
 //! also run against bugs planted in the very same files, and must then fail.
@@ -11,8 +11,12 @@ mod commit_queue;
 #[path = "../../src/publish.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod publish;
+#[path = "../../src/single_flight.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod single_flight;
 
 mod commit_queue_models;
+mod flight_models;
 mod plain;
 mod publish_models;
 mod sync;

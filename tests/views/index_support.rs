@@ -60,8 +60,7 @@ pub(crate) fn tiny() -> ViewsOptions {
     }
 }
 
-/// Emits each element of `n`, or `n` itself, as key, with the revision as value. Documents with
-/// `fails` stop the build.
+/// Emits each element of `n`, or `n` itself, as key, with the revision as value.
 pub(crate) fn by_n(document: &Json, emit: &mut dyn FnMut(Json, Json)) {
     let rev = || document.member("_rev").cloned().unwrap_or(Json::Null);
     match document.member("n") {
@@ -71,7 +70,7 @@ pub(crate) fn by_n(document: &Json, emit: &mut dyn FnMut(Json, Json)) {
     }
 }
 
-/// Emits the id of each document and the sum of its numbers.
+/// Emits the id of each document, and one.
 pub(crate) fn by_id(document: &Json, emit: &mut dyn FnMut(Json, Json)) {
     emit(document.member("_id").cloned().unwrap_or(Json::Null), Json::from(1));
 }
@@ -277,5 +276,13 @@ impl Runner for Failing {
 
     fn rereduce(&mut self, _: usize, _: &[Json]) -> Result<Json> {
         Ok(Json::Null)
+    }
+}
+
+impl Kind {
+    /// The same on a database with nodes and a cache as users have them.
+    pub(crate) fn open_large(&self, env: &Env) -> Result<Scene> {
+        let db = Database::open(env.clone(), PATH.as_ref(), DatabaseOptions::default())?;
+        self.over(env, Arc::new(db))
     }
 }

@@ -93,6 +93,9 @@ impl Server {
                 let source = text(word(1))?;
                 self.language.check_function(&source)?;
                 self.maps = None;
+                if rereduce::mark::planted("server-forgets-its-functions") {
+                    self.sources.maps.clear();
+                }
                 self.sources.maps.push(source);
             }
             (Some("map_doc"), 2) => return self.map(word(1)),

@@ -52,6 +52,9 @@ impl Copier<IndexRoots> for IndexCopier<'_> {
         copied: IndexRoots,
         into: &mut FileWriter,
     ) -> Result<IndexRoots> {
+        if mark::planted("view-catch-up-left-out") {
+            return Ok(standing_of(&new.roots, copied.by_id, copied.views));
+        }
         let nodes = new.nodes();
         let mut follow = |before: &Tree, after: &Tree, copied: &Tree, shape: &Shape| {
             let mut edits = Vec::new();

@@ -50,6 +50,9 @@ pub(crate) struct IndexFile {
 
 type Opened = Arc<CommittedFile<IndexRoots>>;
 
+/// What becomes of a write: new roots, if there are any, and its answer.
+type Written<T> = (Option<IndexRoots>, T);
+
 impl IndexFile {
     pub(crate) fn new(
         env: &Env,
@@ -137,7 +140,7 @@ impl IndexFile {
     /// the newer program wants it back.
     pub(crate) fn is_of_no_use(&self, error: &Error) -> bool {
         let foreign = matches!(error, Error::NotADatabase { .. });
-        foreign || self.damage().is(error)
+        (foreign || self.damage().is(error)) && !mark::planted("view-damage-is-an-error")
     }
 
     /// Removes a file that cannot be opened, under its lock: nobody else writes it.
@@ -157,7 +160,8 @@ impl IndexFile {
         Ok(())
     }
 
-    fn refuse_closed(&self) -> Result<()> {
+    /// [`Error::Closed`] once the index was closed.
+    pub(crate) fn refuse_closed(&self) -> Result<()> {
         match self.closed.load(Ordering::Acquire) {
             true => Err(Error::Closed { path: self.path.clone() }),
             false => Ok(()),
@@ -177,7 +181,7 @@ impl IndexFile {
 
     pub(crate) fn write<T>(
         &self,
-        work: impl FnOnce(&mut FileWriter, &Committed<IndexRoots>) -> Result<(Option<IndexRoots>, T)>,
+        work: impl FnOnce(&mut FileWriter, &Committed<IndexRoots>) -> Result<Written<T>>,
     ) -> Result<T> {
         self.opened()?.write(work)
     }

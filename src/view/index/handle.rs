@@ -23,7 +23,7 @@ use super::map::Runners;
 use super::roots::IndexRoots;
 use super::state::{Held, IndexShapes, IndexSnapshot, ViewShape};
 use super::update::{self, in_the_way, is_reached, leaves_doubt};
-use super::{ViewsOptions, locked, try_locked};
+use super::{ViewsOptions, locked};
 use crate::btree::Shape;
 use crate::collate::Collation;
 use crate::db::{Database, DbSnapshot};
@@ -31,6 +31,7 @@ use crate::env::Env;
 use crate::error::{Error, Result};
 use crate::mark;
 use crate::reduce::NoReduce;
+use crate::single_flight::SingleFlight;
 use crate::store::committed::Committed;
 use crate::view::design::{DesignDoc, Reduce, Signature};
 use crate::view::function_reducer::FunctionReducer;
@@ -87,9 +88,8 @@ pub struct Index {
     options: Arc<ViewsOptions>,
     shapes: Arc<IndexShapes>,
     file: IndexFile,
-    updater: Mutex<Updater>,
-    /// The newest state that was finished, as far as this handle knows.
-    finished: Mutex<Option<IndexSnapshot>>,
+    /// Who updates, and the newest state that was finished, as far as this handle knows.
+    flights: SingleFlight<IndexSnapshot, Updater, Failure>,
     behind: Mutex<Option<JoinHandle<()>>>,
     rebuilt: Mutex<Option<Rebuilt>>,
     progress: Progressing,
@@ -100,8 +100,20 @@ struct Updater {
     runners: Runners,
     /// A write failed: what the file holds now must be looked up.
     in_doubt: bool,
-    /// The update before failed, and what it wanted to reach.
-    failed: Option<(DbSnapshot, Error)>,
+}
+
+/// Why an update failed.
+#[derive(Clone)]
+struct Failure {
+    /// What it wanted to reach; `None` if it did not come so far.
+    target: Option<DbSnapshot>,
+    error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure { target: None, error }
+    }
 }
 
 impl Index {
@@ -125,8 +137,7 @@ impl Index {
             signature,
             options,
             file,
-            updater: Mutex::new(Updater { runners, in_doubt: false, failed: None }),
-            finished: Mutex::new(None),
+            flights: SingleFlight::new(Updater { runners, in_doubt: false }),
             behind: Mutex::new(None),
             rebuilt: Mutex::new(None),
             progress: Progressing::default(),
@@ -158,6 +169,7 @@ impl Index {
     /// function is mended. [`Error::Locked`] if another process writes the index and it is not up
     /// to date; [`Error::Io`], [`Error::Corrupt`] of the database.
     pub fn snapshot(self: &Arc<Index>, update: Update) -> Result<IndexSnapshot> {
+        self.file.refuse_closed()?;
         match update {
             Update::True => self.up_to_date(),
             Update::False => self.as_it_is(),
@@ -172,56 +184,35 @@ impl Index {
     // spec: VIEW-1, VIEW-14
     fn up_to_date(&self) -> Result<IndexSnapshot> {
         let wanted = self.db.snapshot()?;
-        if let Some(found) = self.reached(&wanted)? {
-            return Ok(found);
-        }
-        let (mut updater, waited) = match try_locked(&self.updater) {
-            Some(updater) => (updater, false),
-            None => {
-                let _waiting = self.progress.wait();
-                (locked(&self.updater), true)
-            }
+        let reached = |finished: &IndexSnapshot| Ok(self.reaches(finished, &wanted)?);
+        // The failure of an update that would have been enough is the answer.
+        let shared = |failure: &Failure| {
+            !mark::planted("view-waiting-query-updates-again")
+                && failure.target.as_ref().is_some_and(|target| target.has(&wanted.standing()))
         };
-        if let Some(found) = self.reached(&wanted)? {
-            mark::hit("view-update-shared");
-            return Ok(found);
-        }
-        if let Some((target, error)) = updater.failed.take()
-            && waited
-            && target.has(&wanted.standing())
-        {
-            mark::hit("view-failure-shared");
-            updater.failed = Some((target, error.clone()));
-            return Err(error);
-        }
-        // The newest one: others who wait want it, or will.
-        let target = self.db.snapshot()?;
-        match self.update(&mut updater, &target) {
-            Ok(snapshot) => Ok(snapshot),
-            Err(error) => {
+        let brought = self.flights.bring_up(&reached, &shared, |updater| {
+            // The newest one: others who wait want it, or will.
+            let target = self.db.snapshot()?;
+            self.update(updater, &target).map_err(|error| {
                 updater.in_doubt |= leaves_doubt(&error);
-                updater.failed = Some((target, error.clone()));
-                Err(error)
-            }
-        }
+                Failure { target: Some(target), error }
+            })
+        });
+        brought.map_err(|failure| failure.error)
     }
 
-    /// The newest finished state, if it is that of `wanted` or a newer one.
-    fn reached(&self, wanted: &DbSnapshot) -> Result<Option<IndexSnapshot>> {
+    /// Whether a finished state is that of `wanted` or a newer one.
+    fn reaches(&self, finished: &IndexSnapshot, wanted: &DbSnapshot) -> Result<bool> {
         if self.file.damage().was_met() {
-            return Ok(None);
+            return Ok(false);
         }
-        let Some(finished) = locked(&self.finished).clone() else { return Ok(None) };
         if mark::planted("view-any-finished-state-will-do") {
-            return Ok(Some(finished));
+            return Ok(true);
         }
         let (newest, standing) = (finished.db(), finished.db().standing());
-        if !newest.has(&wanted.standing()) {
-            return Ok(None);
-        }
         // Newer than what is wanted is fine, unless the database has gone back since.
-        let still = wanted.has(&standing) || self.db.snapshot()?.has(&standing);
-        Ok(still.then_some(finished))
+        Ok(newest.has(&wanted.standing())
+            && (wanted.has(&standing) || self.db.snapshot()?.has(&standing)))
     }
 
     /// Brings the index up to `target`, whatever it is now.
@@ -229,12 +220,14 @@ impl Index {
         match self.file.open_for_writing() {
             Ok(replaced) => self.note(replaced.then_some(Rebuilt::Damaged)),
             // Whoever holds the lock, or mounted the disk to be read, may have brought it up.
-            Err(error @ (Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. })) => {
+            Err(error @ (Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. }))
+                if !mark::planted("view-locked-index-not-served") =>
+            {
                 return self.found_up_to_date(target)?.ok_or(error);
             }
             Err(error) => return Err(error),
         }
-        if updater.in_doubt {
+        if updater.in_doubt && !mark::planted("view-failed-write-not-recovered") {
             self.file.reopen()?;
             updater.in_doubt = false;
         }
@@ -274,11 +267,14 @@ impl Index {
         Ok(self.finish(target.clone(), &*self.file.current()?))
     }
 
-    /// Keeps a finished state for all who come.
+    /// A finished state.
+    // spec: VIEW-6
     fn finish(&self, db: DbSnapshot, state: &Committed<IndexRoots>) -> IndexSnapshot {
-        let snapshot = IndexSnapshot::new(db, self.held(state));
-        *locked(&self.finished) = Some(snapshot.clone());
-        snapshot
+        let db = match mark::planted("view-documents-of-the-newest-state") {
+            true => self.db.snapshot().unwrap_or(db),
+            false => db,
+        };
+        IndexSnapshot::new(db, self.held(state))
     }
 
     fn held(&self, state: &Committed<IndexRoots>) -> Held {
@@ -313,7 +309,7 @@ impl Index {
     // spec: VIEW-6
     fn as_it_is(&self) -> Result<IndexSnapshot> {
         let now = self.db.snapshot()?;
-        if let Some(finished) = locked(&self.finished).clone()
+        if let Some(finished) = self.flights.state()
             && now.has(&finished.db().standing())
         {
             return Ok(finished);
@@ -338,7 +334,7 @@ impl Index {
             return Ok(None);
         }
         let newest = self.file.current()?;
-        let state = match newest.roots.finished {
+        let state = match newest.roots.finished || mark::planted("view-unfinished-state-served") {
             true => newest,
             false if newest.roots.last_finished == 0 => return Ok(None),
             // An update was cut short: the commit before it is still in the file, unless a
@@ -413,15 +409,11 @@ impl Index {
             self.file.damage().report(error);
         })?;
         let state = self.file.current()?;
-        let mut finished = locked(&self.finished);
-        // The same rows are in the new file now, unless an update was faster.
-        if let Some(snapshot) = &*finished
-            && state.roots.finished
-            && state.roots.standing == snapshot.roots().standing
-        {
-            let db = snapshot.db().clone();
-            *finished = Some(IndexSnapshot::new(db, self.held(&state)));
-        }
+        self.flights.replace(|snapshot| {
+            // The same rows are in the new file now, unless an update was faster.
+            let same = state.roots.finished && state.roots.standing == snapshot.roots().standing;
+            same.then(|| IndexSnapshot::new(snapshot.db().clone(), self.held(&state)))
+        });
         Ok(())
     }
 
@@ -446,7 +438,7 @@ impl Index {
             file_bytes,
             active_bytes: roots.row_bytes(),
             updater_running: self.progress.now().is_some(),
-            waiting_clients: self.progress.waiting.load(Ordering::Acquire),
+            waiting_clients: self.flights.waiting(),
             compact_running: self.file.is_compacting(),
             rebuilt: *locked(&self.rebuilt),
         })
@@ -483,8 +475,7 @@ impl Index {
     /// Waits for what runs, seals the file and lets it go.
     pub(super) fn close(&self) -> Result<()> {
         self.wait_for_lazy_update();
-        let _nobody_updates = locked(&self.updater);
-        self.file.close()
+        self.flights.alone(|_| self.file.close())
     }
 }
 

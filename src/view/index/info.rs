@@ -104,7 +104,6 @@ pub struct IndexInfo {
 #[derive(Default)]
 pub(crate) struct Progressing {
     pub(crate) running: AtomicBool,
-    pub(crate) waiting: AtomicU64,
     pub(crate) done: AtomicU64,
     pub(crate) total: AtomicU64,
     pub(crate) mapped: AtomicU64,
@@ -119,14 +118,6 @@ impl Progressing {
         self.updates.fetch_add(1, Ordering::Relaxed);
         self.running.store(true, Ordering::Release);
         OnDrop(|| self.running.store(false, Ordering::Release))
-    }
-
-    /// Says that somebody waits, until what this returns is dropped.
-    pub(crate) fn wait(&self) -> impl Drop + '_ {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-        OnDrop(|| {
-            self.waiting.fetch_sub(1, Ordering::AcqRel);
-        })
     }
 
     pub(crate) fn now(&self) -> Option<Progress> {

@@ -72,7 +72,11 @@ pub(super) fn in_the_way(
     {
         return Ok(Some(Rebuilt::OtherCollation));
     }
-    if !target.has(standing) && !mark::planted("view-standing-ignored") {
+    let known = match mark::planted("view-standing-is-a-number") {
+        true => standing.commit <= target.number(),
+        false => target.has(standing),
+    };
+    if !known && !mark::planted("view-standing-ignored") {
         let ahead = standing.commit > target.number();
         return Ok(Some(if ahead { Rebuilt::Ahead } else { Rebuilt::Beside }));
     }
@@ -85,8 +89,8 @@ pub(super) fn in_the_way(
 /// Whether the index has all that `target` has.
 pub(super) fn is_reached(roots: &IndexRoots, target: &DbSnapshot) -> bool {
     let info = target.info();
-    let purges = roots.purge_seq == info.purge_seq || mark::planted("view-purges-do-not-count");
-    roots.finished && roots.update_seq == info.update_seq && purges
+    let seqs = (roots.update_seq, roots.purge_seq);
+    roots.finished && seqs == (info.update_seq, info.purge_seq)
 }
 
 impl Update<'_> {
@@ -94,6 +98,9 @@ impl Update<'_> {
     // spec: VIEW-1, VIEW-3
     pub(super) fn run(&self, runners: &mut Runners) -> Result<()> {
         let mut roots = self.file.current()?.roots.clone();
+        if mark::planted("view-begins-anew-each-time") {
+            roots.update_seq = 0;
+        }
         let mut purged = match mark::planted("view-purges-skipped") {
             true => BTreeMap::new(),
             false => self.purged(&roots)?,
@@ -113,12 +120,12 @@ impl Update<'_> {
                 let room = self.options.batch_docs.max(1) - documents;
                 let mut items = std::mem::take(&mut purged);
                 let changes = self.changes_after(&mut seq, room.min(DOCUMENTS_PER_LOOK))?;
-                ended = changes.count < room.min(DOCUMENTS_PER_LOOK);
+                ended = !changes.more;
                 documents += changes.count;
                 items.extend(changes.items);
                 bytes += self.map_into(&mut batch, items, runners)?;
             }
-            roots = self.commit(batch, seq, ended)?;
+            roots = self.commit(batch, &roots, seq, ended)?;
         }
         Ok(())
     }
@@ -131,6 +138,7 @@ impl Update<'_> {
         for (_, id, _) in self.target.purges(roots.purge_seq)? {
             let left = self.target.summary(&id)?;
             let maps = left.is_some_and(|left| !left.deleted && left.seq <= roots.update_seq);
+            let maps = maps && !mark::planted("view-purged-document-is-gone");
             if self.concerns(&id) {
                 purged.insert(id, maps);
             }
@@ -147,18 +155,19 @@ impl Update<'_> {
 
     /// The changes behind `seq`, which moves on, at most `room`.
     fn changes_after(&self, seq: &mut u64, room: usize) -> Result<Changes> {
-        let mut changes = Changes { count: 0, items: BTreeMap::new() };
+        let mut changes = Changes { count: 0, items: BTreeMap::new(), more: false };
         self.target.changes(*seq, Direction::Ascending, &mut |change| {
+            if changes.count == room {
+                changes.more = true;
+                return ControlFlow::Break(());
+            }
             changes.count += 1;
             *seq = change.seq;
             let skips = change.deleted() && mark::planted("view-deletions-skipped");
             if self.concerns(&change.id) && !skips {
                 changes.items.insert(change.id.clone(), !change.deleted());
             }
-            match changes.count < room {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
-            }
+            ControlFlow::Continue(())
         })?;
         Ok(changes)
     }
@@ -181,13 +190,27 @@ impl Update<'_> {
         Ok(bytes)
     }
 
-    /// Commits a batch that goes up to `seq`, or to the end if it `ended`.
-    fn commit(&self, batch: Batch, seq: u64, ended: bool) -> Result<IndexRoots> {
+    /// Commits a batch that goes up to `seq`, or to the end if it `ended`. The commit before it
+    /// was `known` when it was mapped, and says the same now, but perhaps in another file.
+    // spec: VIEW-3, VIEW-10
+    fn commit(
+        &self,
+        batch: Batch,
+        known: &IndexRoots,
+        seq: u64,
+        ended: bool,
+    ) -> Result<IndexRoots> {
         let info = self.target.info();
         let ends = ended || mark::planted("view-sequence-ahead");
         self.file.write(|writer, before| {
-            let mut roots = match before.roots.standing {
-                Some(_) => before.roots.clone(),
+            let here = match mark::planted("view-batch-on-roots-before-the-swap") {
+                true => known,
+                false => &before.roots,
+            };
+            let place = |roots: &IndexRoots| (roots.standing, roots.update_seq, roots.purge_seq);
+            assert_eq!(place(here), place(known), "only the updater moves an index");
+            let mut roots = match here.standing {
+                Some(_) => here.clone(),
                 None => self.file.nothing().clone(),
             };
             if before.roots.finished {
@@ -202,8 +225,9 @@ impl Update<'_> {
         })
     }
 
-    /// Takes the old rows of the batch's documents out of all trees and puts the new ones in.
-    // spec: VIEW-1
+    /// Takes the old rows of the batch's documents out of all trees and puts the new ones in, each
+    /// tree in one pass.
+    // spec: VIEW-1, VIEW-16
     fn apply(
         &self,
         writer: &mut FileWriter,
@@ -264,6 +288,8 @@ struct Changes {
     count: usize,
     /// Documents, and whether they are mapped.
     items: BTreeMap<String, bool>,
+    /// Whether others follow.
+    more: bool,
 }
 
 /// Whether `error` leaves open what the file of the index holds now.

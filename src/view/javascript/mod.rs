@@ -23,6 +23,7 @@ pub use design_functions::DesignFunctions;
 
 use crate::env::{Clock, RealClock};
 use crate::error::{Error, Result};
+use crate::mark;
 use crate::view::design::{DesignDoc, Reduce};
 use crate::view::functions::{Emitted, Language, ReducedRow, Runner, Sources};
 use crate::view::wire::list_of;
@@ -110,7 +111,9 @@ impl JavaScript {
         let sources = &design.sources;
         for view in &design.views {
             let mut functions = vec![("map", sources.maps.get(view.map))];
-            if let Some(Reduce::Function(number)) = view.reduce {
+            if let Some(Reduce::Function(number)) = view.reduce
+                && !mark::planted("js-reduces-unchecked")
+            {
                 functions.push(("reduce", sources.reduces.get(number)));
             }
             for (kind, source) in functions {

@@ -1,8 +1,8 @@
 //! Source text as CouchDB takes it, turned into standard JavaScript.
 //!
 //! A view's function is written as a function without a name that stands alone, which standard
-//! JavaScript has no statement for: `function` at the beginning of a statement must be followed by a
-//! name. CouchDB's engine takes such a statement for an expression. Here it is put in parentheses:
+//! JavaScript has no statement for: a name must follow `function` where a statement begins.
+//! CouchDB's engine takes such a statement for an expression. Here it is put in parentheses:
 //!
 //! ```text
 //!   // comment

@@ -12,6 +12,7 @@ mod documents;
 mod files;
 mod handles;
 mod histories;
+mod javascript;
 mod kinds;
 mod queries;
 mod recorded;
@@ -19,6 +20,7 @@ mod reductions;
 mod texts;
 mod threads;
 mod trees;
+mod views;
 mod waits;
 
 use std::fmt::Display;
@@ -83,6 +85,8 @@ pub(super) const CHECKS: &[Check] = &[
     race("threads", "threads", threads::queue_and_publish),
     race("waits", "waits", waits::end_with_every_commit),
     check("reductions", "reductions", reductions::reductions),
+    check("javascript", "tests/javascript", javascript::functions),
+    check("views", "views", views::follow_their_database),
     check("queries", "queries", queries::equal_folds),
     check("requests", "tests/replay", queries::requests),
     check("collate", "collate", |context| Ok(collate::sample(context)?)),
