@@ -13,6 +13,8 @@
 //! Invariant: what a query answers depends on its parameters and on one state of the view alone.
 
 mod bounds;
+#[cfg(test)]
+mod cases;
 mod check;
 mod linked;
 mod read;

@@ -33,29 +33,34 @@ impl ShownReducer for Counting {
 }
 
 /// A view of `KEY ID` pairs, and what queries of it answer, as text.
-struct View {
+pub(super) struct View {
     rows: Vec<(Json, &'static str)>,
     collation: Collation,
     reducer: ViewReducer,
 }
 
 impl View {
-    fn of(rows: &[(&str, &'static str)]) -> View {
+    pub(super) fn of(rows: &[(&str, &'static str)]) -> View {
         let rows = rows.iter().map(|(key, id)| (key.parse().unwrap(), *id)).collect();
         View { rows, collation: Collation::Unicode, reducer: ViewReducer::None }
     }
 
-    fn reduced(self) -> View {
+    pub(super) fn reduced(self) -> View {
         View { reducer: ViewReducer::Some(Arc::new(Counting)), ..self }
     }
 
-    fn ask(&self, query: &str) -> Result<String> {
+    pub(super) fn ask(&self, query: &str) -> Result<String> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap());
         self.run(&ViewQuery::read(pairs, None)?)
     }
 
     fn run(&self, query: &ViewQuery) -> Result<String> {
+        Ok(self.run_and_count(query)?.0)
+    }
+
+    /// The answer, how many nodes it took, and how high the tree is.
+    fn run_and_count(&self, query: &ViewQuery) -> Result<(String, u64, u64)> {
         let place = |key: &Json, id: &'static str| {
             let mut sort_key = Vec::new();
             self.collation.sort_key(key, &mut sort_key);
@@ -70,6 +75,7 @@ impl View {
         let shape = Shape { options, ..Shape::with_reducer(self.reducer.clone()) };
         let tree = Tree::empty().apply(&mut chunks, &cache, &shape, &edits)?;
         let nodes = &CachedNodes::new(&chunks, &cache);
+        let before = cache.reads();
         let (collation, reducer) = (self.collation, &self.reducer);
         let rows = TreeRows { tree: &tree, nodes, shape: &shape, collation, reducer };
         let mut shown = Vec::new();
@@ -84,7 +90,8 @@ impl View {
             QueryHeader::Rows { total_rows, offset } => format!("{offset}/{total_rows}: "),
             QueryHeader::Groups => String::new(),
         };
-        Ok(header + &shown.join(", "))
+        let read = cache.reads() - before;
+        Ok((header + &shown.join(", "), read, u64::from(tree.height())))
     }
 
     fn refusal(&self, query: &str) -> String {
@@ -318,4 +325,30 @@ fn a_value_that_its_parameter_cannot_have_is_named() {
     }
     let skip = ViewQuery::read([("skip", "99999999999999999999")], None).unwrap().skip;
     assert_eq!(skip, u64::MAX);
+}
+
+// spec: QUERY-6, QUERY-8
+#[test]
+fn what_is_not_shown_is_not_read() {
+    let keys: Vec<String> =
+        (0..2000).map(|number| format!("[{},{number}]", number / 500)).collect();
+    let rows: Vec<(&str, &'static str)> = keys.iter().map(|key| (key.as_str(), "a")).collect();
+    let count = |view: &View, query: ViewQuery| {
+        let (_, read, height) = view.run_and_count(&query).unwrap();
+        (read, height)
+    };
+    let view = View::of(&rows);
+    for (skip, descending) in [(0, false), (1500, false), (1500, true), (1 << 40, false)] {
+        let query = ViewQuery { skip, descending, limit: Some(1), ..ViewQuery::default() };
+        let (read, height) = count(&view, query);
+        // The one of the row that is skipped to, and those of its leaf and its neighbour.
+        assert!(read <= 4 * height, "{skip} {descending}: {read} nodes, height {height}");
+    }
+    let view = view.reduced();
+    let query = ViewQuery { group_level: Some(1), limit: Some(1), ..ViewQuery::default() };
+    let (one, height) = count(&view, query.clone());
+    let (all, _) = count(&view, ViewQuery { limit: None, ..query });
+    assert!(one <= 6 * height && one < all, "{one} and {all} nodes, height {height}");
+    let whole = count(&view, ViewQuery::default()).0;
+    assert_eq!(whole, 0, "the root knows what all rows reduce to");
 }
