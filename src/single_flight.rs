@@ -186,7 +186,7 @@ impl<S: Clone, W, F: Clone> Drop for Flight<'_, S, W, F> {
         match self.ended.take() {
             Some(Ok(state)) => {
                 inner.version += 1;
-                before = mem::replace(&mut inner.state, Some(state));
+                before = inner.state.replace(state);
             }
             Some(Err(failed)) if inner.waiting > 0 => failure = Some(failed),
             _ => {}
