@@ -168,12 +168,12 @@ fn add_up_members(objects: &[&Json]) -> Result<Option<Json>, Mixed> {
 }
 
 /// Element by element; a number is an array of one. Only numbers add up in an array.
-fn add_up_elements(values: &[&Json]) -> Result<Option<Json>, Mixed> {
-    let elements = |value| match value {
-        &Json::Array(ref elements) => elements.as_slice(),
+fn add_up_elements<'a>(values: &[&'a Json]) -> Result<Option<Json>, Mixed> {
+    let elements = |value: &&'a Json| match *value {
+        Json::Array(elements) => elements.as_slice(),
         number => std::slice::from_ref(number),
     };
-    let arrays: Vec<&[Json]> = values.iter().map(|value| elements(*value)).collect();
+    let arrays: Vec<&[Json]> = values.iter().map(elements).collect();
     let length = arrays.iter().map(|array| array.len()).max().unwrap_or(0);
     let mut sums = Vec::new();
     for index in 0..length {

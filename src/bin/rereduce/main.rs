@@ -76,7 +76,7 @@ enum Command {
     Attach(attach::Attach),
     Detach(attach::Detach),
     Inspect(inspect::Inspect),
-    View(view::View),
+    View(Box<view::View>),
     #[cfg(feature = "javascript")]
     ViewServer(view_server::ViewServer),
 }

@@ -86,7 +86,11 @@ fn orders(items: &[Json]) -> Vec<Vec<Json>> {
     for index in 0..items.len() {
         let mut rest = items.to_vec();
         let first = rest.remove(index);
-        all.extend(orders(&rest).into_iter().map(|rest| [&[first.clone()], &rest[..]].concat()));
+        all.extend(
+            orders(&rest)
+                .into_iter()
+                .map(|rest| [std::slice::from_ref(&first), &rest[..]].concat()),
+        );
     }
     all
 }

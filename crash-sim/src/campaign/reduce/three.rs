@@ -60,7 +60,7 @@ impl ThreeWays {
             reducer: reducer.clone(),
             fan_out: kept.fan_out,
             // Every other order is tried without a cache.
-            cache_bytes: if kept.order % 2 == 0 { 1 << 20 } else { 0 },
+            cache_bytes: if kept.order.is_multiple_of(2) { 1 << 20 } else { 0 },
             batches: batches(&texts, kept.order),
         };
         let design = DESIGNS.iter().find(|(name, _)| *name == kept.design);
