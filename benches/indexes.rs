@@ -1,6 +1,7 @@
 //! Databases with an index of a view, and what is counted of them. Included by path where needed.
 //!
-//! Invariant: indexes here keep nothing in memory, so every node that is needed is read and counted.
+//! Invariant: indexes here keep nothing in memory, so every node that is needed is read, and
+//! counted.
 #![allow(dead_code, reason = "each file that includes this one uses its own part")]
 
 use std::collections::BTreeSet;

@@ -177,7 +177,7 @@ impl Tried {
         result
     }
 
-    /// Runs a check, at most `tries` times, until it notices; says whether it did, or was cut short.
+    /// Runs a check, at most `tries` times, until it notices; whether it did, or was cut short.
     fn notices(&mut self, context: &Context, check: &'static Check, tries: usize) -> bool {
         let began = Instant::now();
         let noticed = (0..tries).any(|_| tried(check, context).is_err());
