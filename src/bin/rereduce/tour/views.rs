@@ -173,7 +173,7 @@ fn change_one_day(
         vec!["nodes written".to_owned(), written.to_string(), new.len().to_string()],
     ];
     stage.table(&["", "for this change", "of"], &table)?;
-    stage.say("It has two trees: one finds the rows of a document by its id, one has the rows.")?;
+    stage.say("Of its two trees one finds the rows of a document by id, one has the rows.")?;
     stage.say(&format!(
         "Their heights are {heights} in all; this change kept its key and wrote a path of one."
     ))?;
