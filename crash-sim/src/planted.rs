@@ -422,5 +422,7 @@ pub const PLANTED: &[Planted] = &[
     bug("cli-tour-cuts-nothing", "CLI-7", "", "tests/cli"),
     bug("cli-view-locks-the-database", "CLI-9", "", "tests/cli"),
     bug("cli-view-deaf-to-ctrl-c", "CLI-10", "", "tests/cli"),
+    bug("cli-view-without-advice", "CLI-11", "", "tests/cli"),
+    bug("cli-view-parameters-lost", "CLI-12", "", "tests/cli"),
     bug("cli-acknowledges-early", "CLI-8 CRASH-22", "", "tests/crash_ace.rs"),
 ];

@@ -22,9 +22,11 @@ const BUGS: [(&str, Check); 8] = [
 
 /// Bugs of `view`, which needs functions to show them.
 #[cfg(feature = "javascript")]
-const VIEW_BUGS: [(&str, Check); 2] = [
+const VIEW_BUGS: [(&str, Check); 4] = [
     ("cli-view-locks-the-database", super::view::view_leaves_the_database_alone),
     ("cli-view-deaf-to-ctrl-c", super::view::interrupted_build_is_kept),
+    ("cli-view-without-advice", super::view::foreign_index_is_read),
+    ("cli-view-parameters-lost", super::view::parameters_show_their_rows),
 ];
 
 #[test]

@@ -198,6 +198,9 @@ impl View {
         if let Some(reduce) = self.reduce.as_deref().filter(|_| self.reducer().is_none()) {
             named.insert(0, ("reduce", reduce));
         }
+        if rereduce::mark::planted("cli-view-parameters-lost") {
+            named.clear();
+        }
         Ok(ViewQuery::read(named, None)?)
     }
 
@@ -229,7 +232,9 @@ impl View {
         };
         match error {
             Error::Locked { .. } | Error::ReadOnly { .. } | Error::Io { .. }
-                if update == Update::True && self.map.is_none() =>
+                if update == Update::True
+                    && self.map.is_none()
+                    && !rereduce::mark::planted("cli-view-without-advice") =>
             {
                 failure.with("`--update false` shows the view as it was when last brought up")
             }
