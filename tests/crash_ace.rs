@@ -46,7 +46,7 @@ fn workloads(target: &str) -> Vec<Workload> {
 }
 
 /// What the canonical workloads must show, and the scripts that show it.
-const FEATURES: [(&str, &[&str]); 24] = [
+const FEATURES: [(&str, &[&str]); 26] = [
     ("commits of every size", &["store/one_commit", "store/large_values", "store/deep_tree"]),
     ("commits without effect", &["store/nothing_changes", "db/nothing_changes"]),
     ("ending cleanly", &["store/clean_closes", "db/clean_closes"]),
@@ -70,6 +70,8 @@ const FEATURES: [(&str, &[&str]); 24] = [
     ("refused edits", &["db/rejected"]),
     ("tombstones", &["db/tombstones"]),
     ("small nodes and caches", &["db/one_node_cached", "db/wide_nodes", "store/cached"]),
+    ("views that follow their database", &["db/views", "db/views_and_conflicts"]),
+    ("views under compactions", &["db/views_compacted", "db/views_and_compaction"]),
     ("the sizes that users run with", &["db/production", "store/production"]),
 ];
 

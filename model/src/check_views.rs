@@ -379,7 +379,7 @@ impl Run<'_> {
             return Err(differs(expected, format!("{mapped} mapped")));
         }
         let newest = self.newest().clone();
-        let expected = shown(&newest.state);
+        let expected = shown_views(&newest.state);
         match update {
             ViewUpdate::True => same("an answer", &expected, &found)?,
             _ => same(
@@ -401,9 +401,9 @@ impl Run<'_> {
     /// does not descend from it.
     // spec: MODEL-17
     fn is_older_answer(&self, found: &[ShownView]) -> Result<(), Stop> {
-        let nothing = shown(&State::default());
+        let nothing = shown_views(&State::default());
         let Some(indexed) = &self.indexed else { return same("no rows", &*nothing, found) };
-        let rows = shown(&indexed.state);
+        let rows = shown_views(&indexed.state);
         match self.knows(indexed) {
             Some(true) => same("the last finished rows", &*rows, found),
             Some(false) => same("no rows of another database", &*nothing, found),
@@ -446,8 +446,13 @@ impl Run<'_> {
     }
 }
 
-/// What all views show of a state.
-fn shown(state: &State) -> Vec<ShownView> {
+/// What all views show of a state: rows and groups of each, made from nothing.
+///
+/// ```
+/// let nothing = rereduce_model::shown_views(&rereduce_model::State::default());
+/// assert!(nothing.iter().all(|view| view.rows.is_empty()));
+/// ```
+pub fn shown_views(state: &State) -> Vec<ShownView> {
     let mut emits = vec![Emits::new(); VIEW_REDUCERS.len()];
     for (id, document) in &state.documents {
         let Some(rev) = document.winner().filter(|_| !document.deleted()) else { continue };

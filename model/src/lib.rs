@@ -114,6 +114,7 @@ pub use check_revtree::{
 };
 pub use check_views::{
     ShownView, VIEW_REDUCERS, ViewsEngine, ViewsHandle, check_views, check_views_history, emitted,
+    shown_views,
 };
 pub use choices::{Bytes, Choices, Seeded};
 pub use collate::{compare_raw, compare_unicode};

@@ -116,6 +116,10 @@ impl DatabaseOpener {
         Ok(Box::new(self.open_writer(env, path)?))
     }
 
+    pub(super) fn fan_out_max(&self) -> usize {
+        self.fan_out_max
+    }
+
     pub(super) fn open_writer(&self, env: &Env, path: &Path) -> Result<Handle> {
         Ok(Handle(Arc::new(Database::open(env.clone(), path, self.options())?)))
     }
@@ -126,7 +130,7 @@ impl DatabaseOpener {
     }
 }
 
-pub(super) struct Handle(Arc<Database>);
+pub(super) struct Handle(pub(super) Arc<Database>);
 
 /// A compaction that copied everything and now stands still, until it is told to end or dropped.
 ///
@@ -204,7 +208,7 @@ impl Handle {
     }
 }
 
-struct View(DbSnapshot);
+pub(super) struct View(pub(super) DbSnapshot);
 
 /// An edit with its attachments as uploads, so that both ways in are used: what is short comes in
 /// one piece, what is long in several.

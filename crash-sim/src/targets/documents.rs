@@ -4,12 +4,14 @@
 //! which commit it was: documents count as changed in the order of the changes feed. A snapshot
 //! that the workload holds must show what it showed first.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use rereduce::db::DbSnapshot;
 use rereduce::doc::{AttachmentEncoder, recreated_revision_id, revision_id};
-use rereduce::env::Env;
+use rereduce::env::{Access, Env};
 use rereduce::vocabulary::{Base, DbOp, Direction, DocEdit, Json, Replica, Rev, Slot};
 use rereduce::{Error, ErrorClass, Result};
 use rereduce_model::{
@@ -18,9 +20,13 @@ use rereduce_model::{
     simpler_db,
 };
 
-use super::database::{DatabaseOpener, Handle, StandingCompaction};
+use super::database::{DatabaseOpener, Handle, StandingCompaction, View};
+use super::indexed::Indexed;
 use super::step::DbStep;
 use crate::target::Target;
+
+/// One in so many generated workloads asks the views.
+const QUERY_EVERY: u64 = 4;
 
 /// The database under test.
 ///
@@ -41,6 +47,10 @@ pub struct OpenDatabase {
     path: PathBuf,
     /// Ends before the engine does, as it works on it.
     compaction: Option<StandingCompaction>,
+    /// The index of the views, once it was asked for; ends before the engine does, too.
+    indexed: Option<Indexed>,
+    /// Whether somebody has looked for an index that was there before.
+    looked: Cell<bool>,
     engine: Option<Handle>,
     /// Another process that only reads, and stays.
     reader: Option<Handle>,
@@ -326,6 +336,11 @@ impl OpenDatabase {
     }
 }
 
+/// The documents of a state, as an index of it may have seen them.
+fn of_snapshot(snapshot: &DbSnapshot) -> Result<State> {
+    read(&View(snapshot.clone()))
+}
+
 /// Everything that the newest commit shows.
 fn whole(database: &Handle) -> Result<DatabaseState> {
     let mut state = read(&*database.view()?)?;
@@ -347,6 +362,8 @@ impl DatabaseTarget {
                 handle.reader = Some(self.0.open_reader(&handle.env, &handle.path)?);
                 return Ok(());
             }
+            DbStep::Query => return self.indexed(handle)?.query(&of_snapshot),
+            DbStep::CompactViews => return self.indexed(handle)?.compact(),
             DbStep::Op(op) => op,
         };
         match op {
@@ -385,15 +402,47 @@ impl DatabaseTarget {
             DbOp::Reopen | DbOp::Crash => {
                 handle.slots.clear();
                 handle.compaction = None;
+                if let (Some(indexed), DbOp::Reopen) = (handle.indexed.take(), op) {
+                    indexed.close()?;
+                }
                 if let (Some(engine), DbOp::Reopen) = (handle.engine.take(), op) {
                     Box::new(engine).close()?;
                 }
                 handle.engine = Some(self.0.open_writer(&handle.env, &handle.path)?);
+                handle.looked.set(false);
             }
             // The whole state is read after every operation; the disk fails by plan only.
             _ => {}
         }
         Ok(())
+    }
+
+    /// The index of the views, which is opened if it is not.
+    fn indexed<'a>(&self, handle: &'a mut OpenDatabase) -> Result<&'a Indexed> {
+        let indexed = match handle.indexed.take() {
+            Some(indexed) => indexed,
+            None => self.open_index(handle, Access::Write)?,
+        };
+        Ok(handle.indexed.insert(indexed))
+    }
+
+    fn open_index(&self, handle: &OpenDatabase, access: Access) -> Result<Indexed> {
+        let (db, fan_out_max) = (&handle.engine()?.0, self.0.fan_out_max());
+        Indexed::open(db, &handle.env, &handle.path, fan_out_max, access)
+    }
+
+    /// Checks the index that the workload uses, or one that it found.
+    fn check_index(&self, handle: &OpenDatabase) -> std::result::Result<(), String> {
+        if let Some(indexed) = &handle.indexed {
+            return indexed.check(&of_snapshot);
+        }
+        let failed = |error: Error| error.to_string();
+        let found = !handle.looked.replace(true)
+            && Indexed::is_beside(&handle.env, &handle.path).map_err(failed)?;
+        match found {
+            true => self.open_index(handle, Access::Read).map_err(failed)?.check(&of_snapshot),
+            false => Ok(()),
+        }
     }
 }
 
@@ -417,8 +466,9 @@ impl Target for DatabaseTarget {
     fn open(&self, env: &Env, path: &Path) -> Result<OpenDatabase> {
         let engine = Some(self.0.open_writer(env, path)?);
         let (env, path, slots) = (env.clone(), path.to_path_buf(), BTreeMap::new());
-        let (compaction, reader) = (None, None);
-        Ok(OpenDatabase { env, path, compaction, engine, reader, doubts: Vec::new(), slots })
+        let (compaction, indexed, reader) = (None, None, None);
+        let (looked, doubts) = (Cell::new(false), Vec::new());
+        Ok(OpenDatabase { env, path, compaction, indexed, looked, engine, reader, doubts, slots })
     }
 
     fn apply(&self, handle: &mut OpenDatabase, step: &DbStep) -> Result<()> {
@@ -447,6 +497,7 @@ impl Target for DatabaseTarget {
         let view = engine.view().map_err(failed)?;
         let newest = read(&*view).map_err(failed)?;
         compare_db(&newest, &*view)?;
+        self.check_index(handle)?;
         if let Some(reader) = &handle.reader {
             let seen = whole(reader).map_err(failed)?;
             let newest = whole(engine).map_err(failed)?;
@@ -479,8 +530,8 @@ impl Target for DatabaseTarget {
                 }
                 return DatabaseState::numbered(&next);
             }
-            DbStep::Compacting | DbStep::Reader => return state.clone(),
             DbStep::Op(op) => op,
+            _ => return state.clone(),
         };
         next.begin();
         match op {
@@ -526,6 +577,10 @@ impl Target for DatabaseTarget {
             let history = db_history(&mut choices, false, 1, false).into_iter();
             ops.extend(history.filter(|op| !reads(op)).map(DbStep::Op));
         }
+        // Now and then the views are asked in the end.
+        if seed.is_multiple_of(QUERY_EVERY) {
+            ops.push(DbStep::Query);
+        }
         ops
     }
 
@@ -541,7 +596,7 @@ impl Target for DatabaseTarget {
                 let fewer = (0..writers.len()).map(fewer).filter(|fewer| !fewer.is_empty());
                 fewer.map(DbStep::Writers).collect()
             }
-            DbStep::Compacting | DbStep::Reader => Vec::new(),
+            _ => Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod database;
 mod documents;
+mod indexed;
 mod kv;
 mod step;
 mod store;

@@ -7,6 +7,8 @@
 //! edit b@winner=5                                  ... while others write
 //! compact                                          it catches up, and swaps the files
 //! reader                                           another process reads from here on
+//! query                                            the index of the views is brought up to date
+//! compactviews                                     ... and compacted
 //! ```
 //!
 //! Invariant: all writers of a step saw the state before it, and their edits are made in the order
@@ -40,13 +42,17 @@ pub enum DbStep {
     /// Opens a handle that reads, as another process would; it must show the newest commit after
     /// every later step: `reader`.
     Reader,
+    /// Brings the index of the views up to date, and asks it: `query`.
+    Query,
+    /// Compacts the index of the views: `compactviews`.
+    CompactViews,
 }
 
 impl DbStep {
     /// The verbs that change something or touch the disk: what a workload is made of. Reads are no
     /// part of it, as everything is read after every step.
     // spec: CRASH-20
-    pub const KINDS: [&'static str; 16] = [
+    pub const KINDS: [&'static str; 18] = [
         "edit",
         "writers",
         "merge",
@@ -61,6 +67,8 @@ impl DbStep {
         "compacting",
         "compact",
         "reader",
+        "query",
+        "compactviews",
         "reopen",
         "crash",
     ];
@@ -72,6 +80,8 @@ impl DbStep {
             DbStep::Writers(_) => "writers",
             DbStep::Compacting => "compacting",
             DbStep::Reader => "reader",
+            DbStep::Query => "query",
+            DbStep::CompactViews => "compactviews",
         }
     }
 }
@@ -80,8 +90,8 @@ impl fmt::Display for DbStep {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let writers = match self {
             DbStep::Op(op) => return write!(out, "{op}"),
-            DbStep::Compacting | DbStep::Reader => return out.write_str(self.kind()),
             DbStep::Writers(writers) => writers,
+            other => return out.write_str(other.kind()),
         };
         out.write_str("writers")?;
         for (index, edits) in writers.iter().enumerate() {
@@ -100,6 +110,8 @@ impl FromStr for DbStep {
         let writers = match text {
             "compacting" => return Ok(DbStep::Compacting),
             "reader" => return Ok(DbStep::Reader),
+            "query" => return Ok(DbStep::Query),
+            "compactviews" => return Ok(DbStep::CompactViews),
             _ => text.strip_prefix("writers "),
         };
         let Some(writers) = writers else { return text.parse().map(DbStep::Op) };

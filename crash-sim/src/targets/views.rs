@@ -126,7 +126,7 @@ struct Opened {
 }
 
 /// The views of all histories, under a version.
-fn design(version: &str) -> DesignDoc {
+pub(super) fn design(version: &str) -> DesignDoc {
     let names = ["by_value", "by_id"];
     // These two names are known.
     let reducer = |name: &str| Builtin::parse(name).ok().flatten().map(Reduce::Builtin);
@@ -135,7 +135,7 @@ fn design(version: &str) -> DesignDoc {
     DesignDoc::of_rust(version, &views)
 }
 
-fn language() -> Arc<dyn Language> {
+pub(super) fn language() -> Arc<dyn Language> {
     let map = |number: usize| -> Arc<dyn MapFn> {
         Arc::new(move |document: &Json, emit: &mut dyn FnMut(Json, Json)| {
             let text = |name| document.member(name).and_then(Json::as_str).unwrap_or_default();
@@ -151,7 +151,7 @@ fn language() -> Arc<dyn Language> {
 }
 
 /// What all views of a snapshot show.
-fn shown(snapshot: &IndexSnapshot) -> Result<Vec<ShownView>> {
+pub(super) fn shown(snapshot: &IndexSnapshot) -> Result<Vec<ShownView>> {
     let mut views = Vec::new();
     for number in 0..VIEW_REDUCERS.len() {
         let view = snapshot.view(number).expect("the index has so many views");
