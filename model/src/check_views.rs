@@ -265,10 +265,11 @@ impl Run<'_> {
                 self.wrote(next, 0);
             }
             ViewOp::Db(DbOp::Compact) => {
-                let mut next = self.newest().state.clone();
-                next.compact();
                 self.handle().compact()?;
-                self.wrote(next, 0);
+                // It drops bodies and purges, and makes no other state.
+                if let Some(newest) = self.past.last_mut() {
+                    newest.state.compact();
+                }
             }
             ViewOp::Db(DbOp::Reopen) => self.reopen(true, |_| ())?,
             ViewOp::Db(DbOp::Crash) => self.reopen(false, |_| ())?,
