@@ -14,7 +14,8 @@ use rereduce::db::{Database, DatabaseOptions, DocEdit};
 use rereduce::env::Env;
 use rereduce_crash_sim::{
     CAMPAIGNS, Context, DatabaseTarget, DbStep, Explorer, FaultModel, Figures, KvTarget, Plan,
-    SentLog, SmallScope, StoreOpener, Subject, Target, Workload, run_twice, same_on_any_threads,
+    SentLog, SmallScope, StoreOpener, Subject, Target, Workload, record, run_twice,
+    same_on_any_threads,
 };
 
 /// Runs a campaign quickly and silently.
@@ -118,6 +119,29 @@ fn the_canonical_workloads_show_every_feature_and_use_every_operation() {
         _ => 1,
     });
     assert_eq!(widest.max(), Some(8), "eight writers meet");
+}
+
+// spec: CRASH-23
+#[test]
+fn a_script_that_asks_its_views_notices_what_is_wrong_with_them() {
+    let target = DatabaseTarget::default();
+    let goes_well = |bug: Option<&'static str>, name: &str| {
+        let scripts = workloads("db");
+        let script = scripts.iter().find(|workload| workload.name == name).unwrap();
+        let (target, ops) = script.prepare(&target).unwrap();
+        let before = rereduce::mark::plant(bug);
+        let recorded = record(&target, &ops, 1, &Plan::default());
+        rereduce::mark::plant(before);
+        recorded.is_ok()
+    };
+    for (bug, name) in [
+        ("view-old-rows-stay", "views"),
+        ("view-any-finished-state-will-do", "views_and_conflicts"),
+        ("view-purge-floor-ignored", "views_and_purges"),
+    ] {
+        assert!(goes_well(None, name), "{name}");
+        assert!(!goes_well(Some(bug), name), "{bug} went unnoticed by {name}");
+    }
 }
 
 // spec: DB-4

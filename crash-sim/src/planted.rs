@@ -349,7 +349,12 @@ pub const PLANTED: &[Planted] = &[
     bug("server-left-running", "SERVER-4", "", "tests/javascript"),
     bug("server-forgets-its-functions", "SERVER-5", "", "tests/javascript"),
     // The indexes of views.
-    bug("view-old-rows-stay", "VIEW-1 B18 MODEL-16", "views view-histories", "tests/views"),
+    bug(
+        "view-old-rows-stay",
+        "VIEW-1 B18 MODEL-16 CRASH-23",
+        "views view-histories workloads",
+        "tests/views tests/crash_ace.rs",
+    ),
     bug("view-deletions-skipped", "VIEW-1", "views view-histories", "tests/views"),
     bug("view-emit-number-left-out", "VIEW-1", "views view-histories", "tests/views"),
     bug("view-any-finished-state-will-do", "VIEW-1 B19", "views view-histories", "tests/views"),

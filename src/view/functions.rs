@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::view::reducer::ShownReducer;
 use crate::vocabulary::Json;
 
@@ -157,7 +157,13 @@ impl RustMaps {
 }
 
 impl Language for RustMaps {
-    fn start(&self, _sources: &Sources) -> Result<Box<dyn Runner>> {
+    /// [`Error::InvalidDesignDoc`] if the design document names a reducer that is not here.
+    fn start(&self, sources: &Sources) -> Result<Box<dyn Runner>> {
+        let (named, here) = (sources.reduces.len(), self.reducers.len());
+        if named > here {
+            let reason = format!("{named} reducers are named, and RustMaps has {here}");
+            return Err(Error::InvalidDesignDoc { reason });
+        }
         Ok(Box::new(self.clone()))
     }
 

@@ -27,6 +27,7 @@ const BATCH_DOCS: usize = 2;
 
 /// The index, and what keeps it.
 pub(super) struct Indexed {
+    db: Arc<Database>,
     views: Views,
     index: Arc<Index>,
 }
@@ -51,7 +52,7 @@ impl Indexed {
         };
         let views = Views::open(env.clone(), db.clone(), path, options)?;
         let index = views.index(&design("crash-1"), &language())?;
-        Ok(Indexed { views, index })
+        Ok(Indexed { db: db.clone(), views, index })
     }
 
     /// Whether files of an index are beside the database at `path`.
@@ -62,12 +63,12 @@ impl Indexed {
     /// Brings the index up to date and asks it.
     ///
     /// # Panics
-    /// If it shows something else than the views of the state that it says it is of.
+    /// If it shows something else than the views of the newest state.
     // spec: CRASH-23
     pub(super) fn query(&self, read: &dyn Fn(&DbSnapshot) -> Result<State>) -> Result<()> {
         let snapshot = self.index.snapshot(Update::True)?;
         let found = shown(&snapshot)?;
-        let expected = shown_views(&read(snapshot.db())?);
+        let expected = shown_views(&read(&self.db.snapshot()?)?);
         assert!(found == expected, "the views are {expected:?}, and a query shows {found:?}");
         Ok(())
     }

@@ -132,7 +132,7 @@ impl Index {
         let runners = Runners::new(&design, language, options.threads);
         Ok(Index {
             db: db.clone(),
-            shapes: Arc::new(shapes(&design, language, &options)),
+            shapes: Arc::new(shapes(&design, language, &options)?),
             design,
             signature,
             options,
@@ -480,7 +480,11 @@ impl Index {
 }
 
 /// How the trees of these views are made.
-fn shapes(design: &DesignDoc, language: &Arc<dyn Language>, options: &ViewsOptions) -> IndexShapes {
+fn shapes(
+    design: &DesignDoc,
+    language: &Arc<dyn Language>,
+    options: &ViewsOptions,
+) -> Result<IndexShapes> {
     let tree = &options.tree;
     let view = |view: &crate::view::design::ViewDefinition| {
         let reducer = match view.reduce {
@@ -492,16 +496,16 @@ fn shapes(design: &DesignDoc, language: &Arc<dyn Language>, options: &ViewsOptio
             }
             Some(Reduce::Function(number)) => {
                 let limit = options.reduce_limit;
-                ViewReducer::Some(function(design, language, number, view.collation, limit))
+                ViewReducer::Some(function(design, language, number, view.collation, limit)?)
             }
         };
         let shape = Shape { options: tree.clone(), reducer: Arc::new(reducer.clone()) };
-        ViewShape { collation: view.collation, reducer, shape }
+        Ok(ViewShape { collation: view.collation, reducer, shape })
     };
-    IndexShapes {
+    Ok(IndexShapes {
         by_id: Shape { options: tree.clone(), reducer: Arc::new(NoReduce) },
-        views: design.views.iter().map(view).collect(),
-    }
+        views: design.views.iter().map(view).collect::<Result<_>>()?,
+    })
 }
 
 /// The reducer with this number: one that `language` has, or a function that it runs.
@@ -511,9 +515,13 @@ fn function(
     number: usize,
     collation: Collation,
     limit: ReduceLimit,
-) -> Arc<dyn ShownReducer> {
-    language.reducer(number).unwrap_or_else(|| {
-        let sources = Arc::new(design.sources.clone());
-        Arc::new(FunctionReducer::new(language.clone(), sources, number, collation, limit))
-    })
+) -> Result<Arc<dyn ShownReducer>> {
+    if let Some(reducer) = language.reducer(number) {
+        return Ok(reducer);
+    }
+    if number >= design.sources.reduces.len() {
+        return Err(Error::InvalidDesignDoc { reason: format!("there is no reducer {number}") });
+    }
+    let sources = Arc::new(design.sources.clone());
+    Ok(Arc::new(FunctionReducer::new(language.clone(), sources, number, collation, limit)))
 }
