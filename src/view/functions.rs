@@ -84,7 +84,7 @@ pub struct Sources {
 pub trait Language: Send + Sync {
     /// Compiles `sources` for one thread.
     ///
-    /// [`Error::Function`](crate::Error::Function) with the name `compilation_error` if one does
+    /// [`Error::Function`] with the name `compilation_error` if one does
     /// not compile.
     fn start(&self, sources: &Sources) -> Result<Box<dyn Runner>>;
 
@@ -110,7 +110,7 @@ pub trait Runner: Send {
     /// The rows that each map function emits for `document`, in the order of the functions. One
     /// that throws has no rows.
     ///
-    /// [`Error::Function`](crate::Error::Function) if a function ends for good or runs over a
+    /// [`Error::Function`] if a function ends for good or runs over a
     /// limit, or its server dies. The runner is of no more use then.
     fn map(&mut self, document: &Json) -> Result<Vec<Vec<Emitted>>>;
 
