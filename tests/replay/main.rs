@@ -17,6 +17,7 @@ mod orders;
 mod planted;
 mod play;
 mod rust;
+mod texts;
 
 use std::path::{Path, PathBuf};
 

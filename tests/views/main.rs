@@ -8,6 +8,7 @@
 //! index_files     compaction, clean-up, damage, crashes, other handles
 //! index_costs     what an update may cost
 //! index_planted   each of these can fail
+//! numbers         what no double holds
 //! ```
 
 mod index;
@@ -17,3 +18,4 @@ mod index_planted;
 mod index_sharing;
 mod index_standing;
 mod index_support;
+mod numbers;

@@ -25,7 +25,7 @@ use crate::oracle::guarded;
 use crate::planted::{PLANTED, Planted};
 
 /// Bugs that must be caught.
-const FLOOR: u64 = 60;
+const FLOOR: u64 = 100;
 
 /// Runs of the clean engine in the full form.
 const CLEAN_RUNS: u64 = 20;

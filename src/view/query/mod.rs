@@ -14,7 +14,7 @@
 
 mod bounds;
 #[cfg(test)]
-mod cases;
+mod case_tests;
 mod check;
 mod linked;
 mod read;
