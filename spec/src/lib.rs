@@ -36,12 +36,16 @@ pub const PAGES: &[(&str, &str)] = &[
     ("deviations.md", include_str!("../deviations.md")),
     ("documents.md", include_str!("../documents.md")),
     ("file.md", include_str!("../file.md")),
+    ("http.md", include_str!("../http.md")),
+    ("javascript.md", include_str!("../javascript.md")),
     ("model.md", include_str!("../model.md")),
     ("models.md", include_str!("../models.md")),
+    ("queries.md", include_str!("../queries.md")),
     ("reduce.md", include_str!("../reduce.md")),
     ("report.md", include_str!("../report.md")),
     ("revtree.md", include_str!("../revtree.md")),
     ("untested.md", include_str!("../untested.md")),
+    ("views.md", include_str!("../views.md")),
 ];
 
 #[cfg(test)]
