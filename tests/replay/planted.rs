@@ -7,6 +7,7 @@ use rereduce::mark;
 use crate::orders::{ASKED, asked, node};
 use crate::path_of;
 use crate::play::replay;
+use crate::texts::characters_outside_the_basic_plane_come_back_as_they_were_written;
 
 const BUGS: [&str; 20] = [
     "allow-left-out",
@@ -44,10 +45,30 @@ fn answers_are_right() -> bool {
 }
 
 fn notices(bug: Option<&'static str>) -> bool {
+    !holds(bug, answers_are_right)
+}
+
+fn holds(bug: Option<&'static str>, check: impl FnOnce() -> bool) -> bool {
     let before = mark::plant(bug);
-    let outcome = catch_unwind(AssertUnwindSafe(answers_are_right));
+    let outcome = catch_unwind(AssertUnwindSafe(check));
     mark::plant(before);
-    !outcome.unwrap_or(false)
+    outcome.unwrap_or(false)
+}
+
+fn maps_are_right() -> bool {
+    replay(&path_of("7-maps")).differences.is_empty()
+}
+
+fn texts_are_right() -> bool {
+    characters_outside_the_basic_plane_come_back_as_they_were_written();
+    true
+}
+
+#[test]
+fn bugs_planted_in_javascript_change_an_answer() {
+    assert!(holds(None, maps_are_right) && holds(None, texts_are_right));
+    assert!(!holds(Some("js-first-function-counts"), maps_are_right));
+    assert!(!holds(Some("js-half-pairs-pass"), texts_are_right));
 }
 
 #[test]

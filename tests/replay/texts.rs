@@ -23,7 +23,7 @@ fn smiling() -> rereduce::http::Node {
 
 // case: B30
 #[test]
-fn characters_outside_the_basic_plane_come_back_as_they_were_written() {
+pub(crate) fn characters_outside_the_basic_plane_come_back_as_they_were_written() {
     let node = smiling();
     let document = asked(&node, "GET", "/db/%F0%9F%98%84", "");
     assert!(document.contains("\"_id\":\"\u{1f604}\"") && document.contains("a\u{1f604}b"));
