@@ -12,8 +12,8 @@
 
 use std::ops::{Bound, ControlFlow};
 
-use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
-use crate::error::{Error, Result};
+use crate::btree::{self, Builder, CachedNodes, NodeCache, Tree};
+use crate::error::Result;
 use crate::file::{ChunkSink, ChunkSource, FileWriter, ReadAhead};
 use crate::mark;
 use crate::store::committed::{Committed, Copier, Watch};
@@ -54,9 +54,9 @@ impl Copier<DbRoots> for DbCopier<'_> {
         let (by_seq, plain) = (&self.shapes.by_seq, &self.shapes.plain);
         Ok(DbRoots {
             by_id,
-            by_seq: copy_tree(from, &from.roots.by_seq, KeyRange::all(), by_seq, into, watch)?,
-            local: copy_tree(from, &from.roots.local, KeyRange::all(), plain, into, watch)?,
-            purges: copy_tree(from, &from.roots.purges, kept, plain, into, watch)?,
+            by_seq: from.copy_tree(&from.roots.by_seq, &KeyRange::all(), by_seq, into, watch)?,
+            local: from.copy_tree(&from.roots.local, &KeyRange::all(), plain, into, watch)?,
+            purges: from.copy_tree(&from.roots.purges, &kept, plain, into, watch)?,
             ..from.roots.clone()
         })
     }
@@ -76,17 +76,9 @@ impl Copier<DbRoots> for DbCopier<'_> {
             by_id.push(Edit { key: id.to_vec(), value });
             Ok(ControlFlow::Continue(()))
         })?;
-        let changed = |before: &Tree, after: &Tree| {
-            let mut edits = Vec::new();
-            btree::diff(before, after, &nodes, &mut |key, _, value| {
-                edits.push(Edit { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
-                Ok(ControlFlow::Continue(()))
-            })?;
-            Ok::<Vec<Edit>, Error>(edits)
-        };
-        let by_seq = changed(&old.roots.by_seq, &new.roots.by_seq)?;
-        let local = changed(&old.roots.local, &new.roots.local)?;
-        let purges = changed(&old.roots.purges, &new.roots.purges)?;
+        let by_seq = new.changes_between(&old.roots.by_seq, &new.roots.by_seq)?;
+        let local = new.changes_between(&old.roots.local, &new.roots.local)?;
+        let purges = new.changes_between(&old.roots.purges, &new.roots.purges)?;
         let (shapes, cache) = (self.shapes, &self.cache);
         let purges = copied.purges.apply(into, cache, &shapes.plain, &purges)?;
         Ok(DbRoots {
@@ -132,24 +124,6 @@ fn first_kept(roots: &DbRoots) -> Bound<Vec<u8>> {
     }
     let forgotten = roots.purge_seq.saturating_sub(roots.purge_infos_limit);
     Bound::Included(seq_key(forgotten + 1).to_vec())
-}
-
-fn copy_tree(
-    from: &Committed<DbRoots>,
-    tree: &Tree,
-    range: KeyRange,
-    shape: &Shape,
-    into: &mut FileWriter,
-    watch: &mut Watch<'_>,
-) -> Result<Tree> {
-    let mut builder = Builder::new(shape);
-    let ahead = ReadAhead::new(&from.file);
-    let nodes = CachedNodes::new(&ahead, &from.cache);
-    tree.try_scan(&nodes, &range, &mut |key, value| {
-        watch.row()?;
-        builder.push(into, key, value)
-    })?;
-    builder.finish(into)
 }
 
 /// Copies one document: its leaves' bodies and attachments, and its revision tree.

@@ -18,17 +18,12 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::btree::{
-    self, Builder, CachedNodes, Checked, NodeCache, Rule, Shape, Tree, TreeOptions, Value,
-    Violation,
-};
+use crate::btree::{Checked, NodeCache, Rule, Shape, Tree, TreeOptions, Value, Violation};
 use crate::codec::Reader;
 use crate::commit_queue::CommitQueue;
 use crate::env::{Access, Env};
 use crate::error::{Corruption, Error, Result};
-use crate::file::{
-    CommitId, FileWriter, Pointer, Protocol, ReadAhead, RecoveryReport, WriteCounts,
-};
+use crate::file::{CommitId, FileWriter, Pointer, Protocol, RecoveryReport, WriteCounts};
 use crate::kv::{KvSnapshot, OrderedKv, Visit};
 use crate::reduce::{Count, Reducer};
 use crate::vocabulary::{Direction, Edit, KeyRange};
@@ -274,14 +269,7 @@ impl Copier<Tree> for TreeCopier<'_> {
         into: &mut FileWriter,
         watch: &mut Watch<'_>,
     ) -> Result<Tree> {
-        let mut builder = Builder::new(self.shape);
-        let ahead = ReadAhead::new(&from.file);
-        let nodes = CachedNodes::new(&ahead, &from.cache);
-        from.roots.try_scan(&nodes, &KeyRange::all(), &mut |key, value| {
-            watch.row()?;
-            builder.push(into, key, value)
-        })?;
-        builder.finish(into)
+        from.copy_tree(&from.roots, &KeyRange::all(), self.shape, into, watch)
     }
 
     fn catch_up(
@@ -291,11 +279,7 @@ impl Copier<Tree> for TreeCopier<'_> {
         copied: Tree,
         into: &mut FileWriter,
     ) -> Result<Tree> {
-        let mut edits = Vec::new();
-        btree::diff(&old.roots, &new.roots, &new.nodes(), &mut |key, _, value| {
-            edits.push(Edit { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
-            Ok(ControlFlow::Continue(()))
-        })?;
+        let edits = new.changes_between(&old.roots, &new.roots)?;
         copied.apply(into, &self.cache, self.shape, &edits)
     }
 

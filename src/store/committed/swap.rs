@@ -14,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Committed, CommittedFile, Roots, Writing, locked};
-use crate::btree::NodeCache;
+use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
 use crate::error::{Error, Result};
-use crate::file::{FileWriter, OpenFile, sibling};
+use crate::file::{FileWriter, OpenFile, ReadAhead, sibling};
 use crate::mark;
+use crate::vocabulary::{Edit, KeyRange};
 
 /// Rows that a compaction copies between two questions whether to go on.
 const ROWS_PER_QUESTION: u64 = 1024;
@@ -69,6 +70,38 @@ pub(crate) trait Copier<R> {
 
     /// Whether the compacted roots hold as much as the originals: counts and reductions.
     fn agree(&self, original: &R, copied: &R) -> bool;
+}
+
+impl<R: Roots> Committed<R> {
+    /// Writes the rows of `range` of one of this state's trees into another file, bottom up. The
+    /// old nodes are read in the order in which they lie there.
+    pub(crate) fn copy_tree(
+        &self,
+        tree: &Tree,
+        range: &KeyRange,
+        shape: &Shape,
+        into: &mut FileWriter,
+        watch: &mut Watch<'_>,
+    ) -> Result<Tree> {
+        let mut builder = Builder::new(shape);
+        let ahead = ReadAhead::new(&self.file);
+        let nodes = CachedNodes::new(&ahead, &self.cache);
+        tree.try_scan(&nodes, range, &mut |key, value| {
+            watch.row()?;
+            builder.push(into, key, value)
+        })?;
+        builder.finish(into)
+    }
+
+    /// The edits that turn `before`, a tree of an earlier state, into `after`, one of this state.
+    pub(crate) fn changes_between(&self, before: &Tree, after: &Tree) -> Result<Vec<Edit>> {
+        let mut edits = Vec::new();
+        btree::diff(before, after, &self.nodes(), &mut |key, _, value| {
+            edits.push(Edit { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(edits)
+    }
 }
 
 /// Runs a compaction's last round where no commit can begin.

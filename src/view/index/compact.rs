@@ -3,17 +3,15 @@
 //! Invariant: a compaction changes nothing that a query could see, nor where the index stands: the
 //! first update after it maps what the one before it would have mapped, and no more.
 
-use std::ops::ControlFlow;
-
 use super::roots::{IndexRoots, ViewRoots};
 use super::state::IndexShapes;
-use crate::btree::{self, Builder, CachedNodes, NodeCache, Shape, Tree};
+use crate::btree::{NodeCache, Shape, Tree};
 use crate::error::Result;
-use crate::file::{FileWriter, ReadAhead};
+use crate::file::FileWriter;
 use crate::mark;
 use crate::store::COPY_CACHE_BYTES;
 use crate::store::committed::{Committed, Copier, Roots as _, Watch};
-use crate::vocabulary::{Edit, KeyRange};
+use crate::vocabulary::KeyRange;
 
 /// Copies the trees of an index, row by row.
 pub(super) struct IndexCopier<'a> {
@@ -36,10 +34,11 @@ impl Copier<IndexRoots> for IndexCopier<'_> {
         into: &mut FileWriter,
         watch: &mut Watch<'_>,
     ) -> Result<IndexRoots> {
-        let by_id = copy_tree(from, &from.roots.by_id, &self.shapes.by_id, into, watch)?;
+        let all = KeyRange::all();
+        let by_id = from.copy_tree(&from.roots.by_id, &all, &self.shapes.by_id, into, watch)?;
         let mut views = Vec::with_capacity(from.roots.views.len());
         for (view, shape) in from.roots.views.iter().zip(&self.shapes.views) {
-            let tree = copy_tree(from, &view.tree, &shape.shape, into, watch)?;
+            let tree = from.copy_tree(&view.tree, &all, &shape.shape, into, watch)?;
             views.push(ViewRoots { tree, ..*view });
         }
         Ok(standing_of(&from.roots, by_id, views))
@@ -55,13 +54,8 @@ impl Copier<IndexRoots> for IndexCopier<'_> {
         if mark::planted("view-catch-up-left-out") {
             return Ok(standing_of(&new.roots, copied.by_id, copied.views));
         }
-        let nodes = new.nodes();
         let mut follow = |before: &Tree, after: &Tree, copied: &Tree, shape: &Shape| {
-            let mut edits = Vec::new();
-            btree::diff(before, after, &nodes, &mut |key, _, value| {
-                edits.push(Edit { key: key.to_vec(), value: value.map(<[u8]>::to_vec) });
-                Ok(ControlFlow::Continue(()))
-            })?;
+            let edits = new.changes_between(before, after)?;
             copied.apply(into, &self.cache, shape, &edits)
         };
         let (from, to) = (&old.roots, &new.roots);
@@ -92,23 +86,6 @@ fn standing_of(original: &IndexRoots, by_id: Tree, views: Vec<ViewRoots>) -> Ind
         false => original.update_seq,
     };
     IndexRoots { by_id, views, update_seq, ..original.clone() }
-}
-
-fn copy_tree(
-    from: &Committed<IndexRoots>,
-    tree: &Tree,
-    shape: &Shape,
-    into: &mut FileWriter,
-    watch: &mut Watch<'_>,
-) -> Result<Tree> {
-    let mut builder = Builder::new(shape);
-    let ahead = ReadAhead::new(&from.file);
-    let nodes = CachedNodes::new(&ahead, &from.cache);
-    tree.try_scan(&nodes, &KeyRange::all(), &mut |key, value| {
-        watch.row()?;
-        builder.push(into, key, value)
-    })?;
-    builder.finish(into)
 }
 
 /// Copies nothing: what comes of it is a fresh file for an index that begins anew. It reads
