@@ -45,8 +45,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn find(node: &Node, open: &OpenDatabase, id: &str, name: &str) -> Outcome<Asked> {
-        let design = DesignDoc::parse(&Design::find(open, id)?.json)?;
+    fn find(node: &Node, open: &OpenDatabase, design: &Design, name: &str) -> Outcome<Asked> {
+        let design = DesignDoc::parse(&design.json)?;
         let missing = || Error::Missing { what: "view", name: name.to_owned() };
         let number = design.view(name).ok_or_else(missing)?;
         let reduces = design.views.get(number).is_some_and(|view| view.reduce.is_some());
@@ -72,13 +72,15 @@ pub(super) fn query(
         _ => None,
     };
     // A design document that is not there is missed before anything that is asked of it.
-    if !mark::planted("parameters-before-the-design-document") {
-        Design::find(open, id)?;
-    }
+    let early = match mark::planted("parameters-before-the-design-document") {
+        true => None,
+        false => Some(Design::find(open, id)?),
+    };
     let parameters = request.query();
     let parameters = parameters.iter().map(|(name, value)| (&**name, value));
     let query = ViewQuery::read(parameters, body.as_ref())?;
-    let asked = Asked::find(node, open, id, name)?;
+    let design = early.map_or_else(|| Design::find(open, id), Ok)?;
+    let asked = Asked::find(node, open, &design, name)?;
     let mut answer = Vec::new();
     answer_query(&asked, &query, &mut answer)?;
     answer.push(b'\n');
@@ -105,7 +107,7 @@ pub(super) fn queries(
     };
     let read = |body: &Json| ViewQuery::read(std::iter::empty::<(&str, &[u8])>(), Some(body));
     let queries = asked.iter().map(read).collect::<Result<Vec<ViewQuery>>>()?;
-    let asked = Asked::find(node, open, id, name)?;
+    let asked = Asked::find(node, open, &Design::find(open, id)?, name)?;
     let mut answers = Vec::new();
     for query in &queries {
         let mut answer = Vec::new();
