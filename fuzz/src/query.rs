@@ -1,35 +1,25 @@
 //! Queries made of arbitrary bytes.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use rereduce::ErrorClass;
 use rereduce::btree::{CachedNodes, NodeCache, Shape, Tree, TreeOptions};
 use rereduce::collate::Collation;
 use rereduce::file::MemoryChunks;
-use rereduce::reduce::{Count, Reducer, Row};
+use rereduce::view::builtin::Builtin;
+use rereduce::view::limit::ReduceLimit;
 use rereduce::view::query::{QueryHeader, QueryKind, QueryRow, ViewQuery, run};
-use rereduce::view::reducer::{ShownReducer, ViewReducer};
+use rereduce::view::reducer::ViewReducer;
 use rereduce::view::row::{RowPlace, ViewRow};
 use rereduce::view::rows::TreeRows;
 use rereduce::vocabulary::{Edit, Json};
-use rereduce::{ErrorClass, Result};
 
-struct Counting;
-
-impl Reducer for Counting {
-    fn reduce(&self, rows: &[Row<'_>], out: &mut Vec<u8>) -> Result<()> {
-        Count.reduce(rows, out)
-    }
-
-    fn rereduce(&self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
-        Count.rereduce(parts, out)
-    }
-}
-
-impl ShownReducer for Counting {
-    fn show(&self, reduction: &[u8]) -> Result<Json> {
-        Ok(Json::unsigned(Count::decode(reduction).unwrap_or(0)))
-    }
+/// `_count`, which asks for no order.
+fn counting() -> ViewReducer {
+    let order = |_: &Json, _: &Json| Ordering::Equal;
+    ViewReducer::Some(Arc::new(Builtin::Count.reducer(Arc::new(order), ReduceLimit::Off)))
 }
 
 /// Keys of the view that is asked, each emitted by two documents.
@@ -69,7 +59,7 @@ fn ask(query: &ViewQuery, reduces: bool) {
     }
     let (mut chunks, cache) = (MemoryChunks::default(), NodeCache::new(0));
     let reducer = match reduces {
-        true => ViewReducer::Some(Arc::new(Counting)),
+        true => counting(),
         false => ViewReducer::None,
     };
     let options = TreeOptions { fan_out_max: 2, ..TreeOptions::default() };

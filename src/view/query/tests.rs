@@ -1,5 +1,6 @@
 //! Each parameter by itself, over small trees of narrow nodes.
 
+use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -8,28 +9,17 @@ use crate::btree::{CachedNodes, NodeCache, Shape, Tree, TreeOptions};
 use crate::collate::Collation;
 use crate::error::{Error, Result};
 use crate::file::MemoryChunks;
-use crate::reduce::{Count, Reducer, Row};
-use crate::view::reducer::{ShownReducer, ViewReducer};
+use crate::view::builtin::Builtin;
+use crate::view::limit::ReduceLimit;
+use crate::view::reducer::ViewReducer;
 use crate::view::row::{RowPlace, ViewRow};
 use crate::view::rows::TreeRows;
 use crate::vocabulary::Edit;
 
-struct Counting;
-
-impl Reducer for Counting {
-    fn reduce(&self, rows: &[Row<'_>], out: &mut Vec<u8>) -> Result<()> {
-        Count.reduce(rows, out)
-    }
-
-    fn rereduce(&self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<()> {
-        Count.rereduce(parts, out)
-    }
-}
-
-impl ShownReducer for Counting {
-    fn show(&self, reduction: &[u8]) -> Result<Json> {
-        Ok(Json::unsigned(Count::decode(reduction).unwrap_or(0)))
-    }
+/// `_count`, which asks for no order.
+fn counting() -> ViewReducer {
+    let order = |_: &Json, _: &Json| Ordering::Equal;
+    ViewReducer::Some(Arc::new(Builtin::Count.reducer(Arc::new(order), ReduceLimit::Off)))
 }
 
 /// A view of `KEY ID` pairs, and what queries of it answer, as text.
@@ -46,7 +36,7 @@ impl View {
     }
 
     pub(super) fn reduced(self) -> View {
-        View { reducer: ViewReducer::Some(Arc::new(Counting)), ..self }
+        View { reducer: counting(), ..self }
     }
 
     pub(super) fn ask(&self, query: &str) -> Result<String> {
